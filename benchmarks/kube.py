@@ -57,7 +57,7 @@ class _List(msgspec.Struct):
     items: list[ipam.IPClaim]
 
 
-class Site:
+class Kubernetes:
     """An API server, controllers that can be restarted, and a user of it."""
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
@@ -274,12 +274,12 @@ def _kill(running: subprocess.Popen[bytes]) -> None:
     running.wait()
 
 
-async def _restarted(site: Site) -> list[Figure]:
+async def _restarted(kube: Kubernetes) -> list[Figure]:
     """Measure controllers of their own on a server that has 10,000 bound claims."""
-    running = site.serve("--no-controllers")
+    running = kube.serve("--no-controllers")
     ready, memory, leads = [], [], []
     for _ in range(ROUNDS):
-        controllers, until_ready, until_leading = await site.control()
+        controllers, until_ready, until_leading = await kube.control()
         ready.append(until_ready)
         leads.append(until_leading)
         memory.append(_memory(controllers))
@@ -292,14 +292,14 @@ async def _restarted(site: Site) -> list[Figure]:
     ]
 
 
-async def _embedded(site: Site) -> list[Figure]:
-    running = site.serve()
-    async with site.user() as user:
+async def _embedded(kube: Kubernetes) -> list[Figure]:
+    running = kube.serve()
+    async with kube.user() as user:
         bound = CLAIMS / await _bound(user, "wide", size=CLAIMS, capacity=CLAIMS)
     _kill(running)
-    restarted = await _restarted(site)
-    running = site.serve()
-    async with site.user() as user:
+    restarted = await _restarted(kube)
+    running = kube.serve()
+    async with kube.user() as user:
         crowded = await _bound(user, "narrow", size=2 * WAVE, capacity=WAVE)
         spent = functools.partial(_processor_time, running)
         released = await _released(user, "narrow", ROUNDS, size=WAVE, spent=spent)
@@ -322,9 +322,9 @@ async def _embedded(site: Site) -> list[Figure]:
     ]
 
 
-async def _real(site: Site) -> list[Figure]:
-    running, _, _ = await site.control()
-    async with site.user() as user:
+async def _real(kube: Kubernetes) -> list[Figure]:
+    running, _, _ = await kube.control()
+    async with kube.user() as user:
         bound = REAL_CLAIMS / await _bound(user, "wide", size=REAL_CLAIMS, capacity=REAL_CLAIMS)
         crowded = await _bound(user, "narrow", size=2 * REAL_WAVE, capacity=REAL_WAVE)
         spent = functools.partial(_processor_time, running)
@@ -341,10 +341,10 @@ async def _real(site: Site) -> list[Figure]:
 def claims() -> Iterable[Figure]:
     """Bind, crowd, release, restart; on a real server too if there is one."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        yield from asyncio.run(_embedded(Site(stack, Path(folder))))
+        yield from asyncio.run(_embedded(Kubernetes(stack, Path(folder))))
     if os.environ.get("GANTRY_BENCH_KUBECONFIG"):
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-            yield from asyncio.run(_real(Site(stack, Path(folder))))
+            yield from asyncio.run(_real(Kubernetes(stack, Path(folder))))
 
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {"claims": claims}

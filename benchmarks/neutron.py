@@ -34,7 +34,7 @@ class Report(TypedDict):
     statements: float
 
 
-class Site:
+class FilledNeutron:
     """A Neutron with one subnet, and how full that is."""
 
     def __init__(self, database: postgres.Server, neutron: server.Neutron, subnet: str) -> None:
@@ -78,28 +78,28 @@ class Site:
 
 
 @contextmanager
-def _site(name: str) -> Iterator[Site]:
+def _filled_neutron(name: str) -> Iterator[FilledNeutron]:
     with postgres.running() as database:
         own = database.create("gantry") if name == OURS else ""
         neutrons = server.running(database.create("neutron"), own, driver="gantry" if own else "internal", workers=1)
         with neutrons as (neutron, client):
-            yield Site(database, neutron, client.network("10.0.0.0/16")[1])
+            yield FilledNeutron(database, neutron, client.network("10.0.0.0/16")[1])
 
 
 def beside() -> Iterable[Figure]:
     for fill, used in FILLS.items():
         medians = {}
         for name in (PEER, OURS):
-            with _site(name) as site:
-                site.fill(used)
+            with _filled_neutron(name) as neutron:
+                neutron.fill(used)
                 quick = name == OURS or not used
-                (report,) = site.allocate(50 if quick else 5)
+                (report,) = neutron.allocate(50 if quick else 5)
                 medians[name] = statistics.median(report["ms"])
                 yield Figure(f"ipam: {name}, any address, /16 {fill}", "ms", report["ms"])
                 if name == PEER:
                     yield Figure(f"ipam: {name}, statements for each, /16 {fill}", "", [report["statements"]])
                 each = 200 if name == OURS else 25 if quick else 3
-                slowest = max(answer["end"] for answer in site.allocate(each, workers=WORKERS))
+                slowest = max(answer["end"] for answer in neutron.allocate(each, workers=WORKERS))
                 yield Figure(f"ipam: {name}, {WORKERS} processes, /16 {fill}", "1/s", [WORKERS * each / slowest])
         yield Figure(f"ipam: how much quicker ours is, /16 {fill}", "times", [medians[PEER] / medians[OURS]])
 

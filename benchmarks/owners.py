@@ -63,7 +63,7 @@ async def _fill(runtime: RealRuntime, where: paths.Paths, count: int) -> None:
     await store.close()
 
 
-class _Site:
+class _ReservedCluster:
     """A cluster with the reservations, the program that is run in it, and a connection to its master."""
 
     def __init__(self, cluster_lab: lab.Lab, connection: lab.Luxi) -> None:
@@ -92,14 +92,14 @@ def _questions() -> Iterator[tuple[str, Callable[[int], str]]]:
     yield "UUID of the port", lambda number: _port(number, 0.0).uuid
 
 
-def _round(site: _Site, number: int) -> Iterator[tuple[str, float, float | None]]:
+def _round(reserved_cluster: _ReservedCluster, number: int) -> Iterator[tuple[str, float, float | None]]:
     """Yield a name, the milliseconds and the limit of each measurement about one port."""
     job = f" {number // TOGETHER + 1} "
-    yield "Python without a program, wall clock", site.run("python3", "-c", "pass"), None
-    yield "gnt-network --version, wall clock", site.run("gnt-network", "--version"), None
-    yield f"QueryAddress on an open connection, {RESERVATIONS:,} reservations", site.ask(_ip(number)), None
+    yield "Python without a program, wall clock", reserved_cluster.run("python3", "-c", "pass"), None
+    yield "gnt-network --version, wall clock", reserved_cluster.run("gnt-network", "--version"), None
+    yield f"QueryAddress on an open connection, {RESERVATIONS:,} reservations", reserved_cluster.ask(_ip(number)), None
     for name, text in _questions():
-        spent = site.run("gnt-network", "address", text(number), expected=job)
+        spent = reserved_cluster.run("gnt-network", "address", text(number), expected=job)
         yield f"gnt-network address by {name}, {RESERVATIONS:,} reservations, wall clock", spent, MILLISECONDS
 
 
@@ -114,9 +114,9 @@ def owners() -> Iterable[Figure]:
         lab.wait_until(cluster_lab.answers, "the master daemon", timeout=START_SECONDS)
         chance = random.Random(1)
         with cluster_lab.luxi() as connection:
-            site = _Site(cluster_lab, connection)
+            reserved_cluster = _ReservedCluster(cluster_lab, connection)
             for _ in range(ROUNDS):
-                for name, spent, limits[name] in _round(site, chance.randrange(RESERVATIONS)):
+                for name, spent, limits[name] in _round(reserved_cluster, chance.randrange(RESERVATIONS)):
                     samples.setdefault(name, []).append(spent)
     for name, values in samples.items():
         yield Figure(f"address: {name}", "ms", values, limits[name], goal=True)

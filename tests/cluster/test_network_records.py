@@ -19,7 +19,7 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def site(shared: lab.Lab) -> "RecordedNetwork":
+def network(shared: lab.Lab) -> "RecordedNetwork":
     return RecordedNetwork(shared, f"n{next(_numbers)}")
 
 
@@ -78,23 +78,23 @@ def holders(rows: list[dict[str, object]]) -> list[tuple[object, object]]:
     return [(row["instance"], row["end_opcode"]) for row in rows]
 
 
-def test_the_history_has_the_past_owners_of_an_address_with_their_jobs(site: RecordedNetwork) -> None:
-    web1 = site.add("web1", "--reason", "order 5")
+def test_the_history_has_the_past_owners_of_an_address_with_their_jobs(network: RecordedNetwork) -> None:
+    web1 = network.add("web1", "--reason", "order 5")
     before = time.time()
-    site.remove(web1, "--reason", "order 6")
-    web2 = site.add("web2")
-    rows = history(site.cluster, "--address", "192.0.2.10", site.net)
+    network.remove(web1, "--reason", "order 6")
+    web2 = network.add("web2")
+    rows = history(network.cluster, "--address", "192.0.2.10", network.net)
     assert holders(rows) == [(web1, "OP_INSTANCE_REMOVE"), (web2, None)]
     first, second = rows
     assert (first["opcode"], first["user"], first["reason"]) == ("OP_INSTANCE_CREATE", "gnt:user", "order 5; add")
     assert first["end_reason"] == "order 6; remove"
-    jobs = dict(site.cluster.rows("gnt-job", "id,summary"))
+    jobs = dict(network.cluster.rows("gnt-job", "id,summary"))
     assert jobs[str(first["job"])] == f"INSTANCE_CREATE({web1})"
     assert jobs[str(first["end_job"])] == f"INSTANCE_REMOVE({web1})"
     assert jobs[str(second["job"])] == f"INSTANCE_CREATE({web2})"
-    assert [row["instance"] for row in history(site.cluster, "--at", before, site.net)] == [web1]
-    assert [row["instance"] for row in history(site.cluster, "--at", "-0s", site.net)] == [web2]
-    early = site.cluster.run("gnt-network", "history", "--at", "-1d", site.net)
+    assert [row["instance"] for row in history(network.cluster, "--at", before, network.net)] == [web1]
+    assert [row["instance"] for row in history(network.cluster, "--at", "-0s", network.net)] == [web2]
+    early = network.cluster.run("gnt-network", "history", "--at", "-1d", network.net)
     assert early.stderr.startswith("There are no records of that time")
 
 
@@ -114,39 +114,39 @@ def test_the_history_outlives_the_master_and_its_checkpoints(own: lab.Lab) -> No
     assert holders(known) == [("web1.example", "OP_INSTANCE_REMOVE")]
 
 
-def test_addresses_of_a_failed_job_are_recorded_with_their_end(site: RecordedNetwork) -> None:
-    words = lab.instance_arguments(nics=f"ip0=lan4,network={site.net}")
-    broken = site.cluster.master / "srv/os/broken"
-    shutil.copytree(site.cluster.master / "srv/os/plain", broken, dirs_exist_ok=True)
+def test_addresses_of_a_failed_job_are_recorded_with_their_end(network: RecordedNetwork) -> None:
+    words = lab.instance_arguments(nics=f"ip0=lan4,network={network.net}")
+    broken = network.cluster.master / "srv/os/broken"
+    shutil.copytree(network.cluster.master / "srv/os/plain", broken, dirs_exist_ok=True)
     (broken / "create").write_text("#!/bin/sh\nexit 1\n")
-    site.cluster.refused("gnt-instance", "add", *words, "-o", "broken", f"{site.net}-bad.example")
-    (row,) = history(site.cluster, site.net)
-    assert row["instance"] == f"{site.net}-bad.example"
+    network.cluster.refused("gnt-instance", "add", *words, "-o", "broken", f"{network.net}-bad.example")
+    (row,) = history(network.cluster, network.net)
+    assert row["instance"] == f"{network.net}-bad.example"
     assert row["job"] == row["end_job"]
 
 
-def test_a_network_is_shown_as_it_was(site: RecordedNetwork) -> None:
-    name = site.add("web1", ip="ip0=lan4,ip1=lan6")
+def test_a_network_is_shown_as_it_was(network: RecordedNetwork) -> None:
+    name = network.add("web1", ip="ip0=lan4,ip1=lan6")
     moment = time.time()
-    site.remove(name)
-    site.command("disconnect", site.net)
-    site.command("remove", site.net)
-    (then,) = yaml.safe_load(site.command("info", "--at", moment, site.net))
+    network.remove(name)
+    network.command("disconnect", network.net)
+    network.command("remove", network.net)
+    (then,) = yaml.safe_load(network.command("info", "--at", moment, network.net))
     assert [subnet["cidr"] for subnet in then["Subnets"]] == ["192.0.2.0/24", "2001:db8::/64"]
     assert then["used by 1 instances"] == {name: ["192.0.2.10", "2001:db8::10"]}
-    output = site.cluster.refused("gnt-network", "info", "--at", "-0s", site.net)
-    assert f"network {site.net} did not exist at" in output
-    assert holders(history(site.cluster, site.net)) == [(name, "OP_INSTANCE_REMOVE")] * 2
-    assert "no such network: net9" in site.cluster.refused("gnt-network", "history", "net9")
+    output = network.cluster.refused("gnt-network", "info", "--at", "-0s", network.net)
+    assert f"network {network.net} did not exist at" in output
+    assert holders(history(network.cluster, network.net)) == [(name, "OP_INSTANCE_REMOVE")] * 2
+    assert "no such network: net9" in network.cluster.refused("gnt-network", "history", "net9")
 
 
-def test_a_map_shows_what_is_free(site: RecordedNetwork) -> None:
-    site.add("web1", ip="ip0=lan4,ip1=lan6")
-    text = site.command("map", site.net)
+def test_a_map_shows_what_is_free(network: RecordedNetwork) -> None:
+    network.add("web1", ip="ip0=lan4,ip1=lan6")
+    text = network.command("map", network.net)
     assert "pool lan4 192.0.2.10-192.0.2.13 of subnet 192.0.2.0/24: 4 addresses, 3 free, 25 % in use\n" in text
     assert "\n  192.0.2.10  X...\n" in text
     assert re.search(r"^  2001:db8::10 +1  X in use$", text, re.MULTILINE)
-    assert site.command("map", "--pool", "lan4", site.net).count("pool ") == 1
+    assert network.command("map", "--pool", "lan4", network.net).count("pool ") == 1
 
 
 def verified(cluster: lab.Lab, *words: str) -> subprocess.CompletedProcess[str]:
@@ -177,48 +177,48 @@ def test_a_full_network_is_warned_of_and_then_an_error(strict: lab.Lab) -> None:
     assert [pool["utilization"] for subnet in subnets for pool in subnet["pools"]] == [75.0, 0.0]
 
 
-def test_what_one_network_exports_another_imports(site: RecordedNetwork) -> None:
-    site.add("web1", ip="ip0=lan4,ip1=lan6")
-    path, twin = site.file("out.csv"), f"{site.net}-twin"
-    site.command("export-reservations", site.net, path)
-    again = site.command("import-reservations", site.net, path)
+def test_what_one_network_exports_another_imports(network: RecordedNetwork) -> None:
+    network.add("web1", ip="ip0=lan4,ip1=lan6")
+    path, twin = network.file("out.csv"), f"{network.net}-twin"
+    network.command("export-reservations", network.net, path)
+    again = network.command("import-reservations", network.net, path)
     assert again == "0 addresses reserved; skipped: 0 reserved externally already, 2 in use, 1 gateways\n"
-    site.command("add", "--subnet", "cidr=192.0.2.0/25,pool", "--subnet", "cidr=2001:db8::/64", twin)
-    dry = site.command("import-reservations", "--dry-run", twin, path)
+    network.command("add", "--subnet", "cidr=192.0.2.0/25,pool", "--subnet", "cidr=2001:db8::/64", twin)
+    dry = network.command("import-reservations", "--dry-run", twin, path)
     assert "192.0.2.10" in dry
-    assert site.reserved(twin) == "-"
-    assert site.command("import-reservations", twin, path).startswith("3 addresses reserved;")
-    assert site.reserved(twin) == "192.0.2.1, 192.0.2.10, 2001:db8::10"
-    once_more = site.command("import-reservations", twin, path)
+    assert network.reserved(twin) == "-"
+    assert network.command("import-reservations", twin, path).startswith("3 addresses reserved;")
+    assert network.reserved(twin) == "192.0.2.1, 192.0.2.10, 2001:db8::10"
+    once_more = network.command("import-reservations", twin, path)
     assert once_more.startswith("0 addresses reserved; skipped: 3 reserved externally already")
 
 
-def test_a_wrong_line_of_an_import_changes_nothing(site: RecordedNetwork) -> None:
-    path = site.file("in.csv")
+def test_a_wrong_line_of_an_import_changes_nothing(network: RecordedNetwork) -> None:
+    path = network.file("in.csv")
     path.write_text("192.0.2.50,fine\n192.0.2.300,typed wrongly\n")
-    output = site.cluster.refused("gnt-network", "import-reservations", site.net, path)
+    output = network.cluster.refused("gnt-network", "import-reservations", network.net, path)
     assert f"{path}, line 2: " in output
-    assert site.reserved() == "-"
+    assert network.reserved() == "-"
 
 
-def test_dhcp_files_have_the_addresses_of_the_instances(site: RecordedNetwork) -> None:
-    lan = f"{site.net}-lan"
-    site.command(
+def test_dhcp_files_have_the_addresses_of_the_instances(network: RecordedNetwork) -> None:
+    lan = f"{network.net}-lan"
+    network.command(
         "add", "--subnet", "cidr=198.51.100.0/24,gateway=198.51.100.1,dhcp=true,pool",
         "--subnet", "cidr=2001:db8:5::/64,dhcp=true,pool", lan,
     )  # fmt: skip
-    site.command("connect", "-N", "mode=routed,link=main", lan, "default")
+    network.command("connect", "-N", "mode=routed,link=main", lan, "default")
     name = f"{lan}.example"
-    site.cluster.add_instance(name, nics=f"ip0=pool4,ip1=pool6,network={lan}")
-    ((mac, addresses),) = site.cluster.rows("gnt-instance", "mac,nic.ips", name)
+    network.cluster.add_instance(name, nics=f"ip0=pool4,ip1=pool6,network={lan}")
+    ((mac, addresses),) = network.cluster.rows("gnt-instance", "mac,nic.ips", name)
     four, six = addresses.split("/")
-    path = site.file("lan.conf")
-    site.command("dhcp", "--for", "dnsmasq", "--output", path, lan)
+    path = network.file("lan.conf")
+    network.command("dhcp", "--for", "dnsmasq", "--output", path, lan)
     assert f"dhcp-host={mac},{four},[{six}],{name}\n" in path.read_text()
     _check(["dnsmasq", "--test", "-C"], path)
     for family in ("4", "6"):
-        path = site.file(f"kea{family}.json")
-        site.command("dhcp", "--for", "kea", "--family", family, "--output", path, lan)
+        path = network.file(f"kea{family}.json")
+        network.command("dhcp", "--for", "kea", "--family", family, "--output", path, lan)
         assert mac in path.read_text()
         _check([f"kea-dhcp{family}", "-t"], path)
 
@@ -229,13 +229,15 @@ def _check(words: list[str], path: Path) -> None:
         subprocess.run([program, *words[1:], path], capture_output=True, check=True)
 
 
-def test_the_master_answers_while_it_reads_a_long_journal(site: RecordedNetwork) -> None:
-    with site.cluster.luxi() as luxi:
+def test_the_master_answers_while_it_reads_a_long_journal(network: RecordedNetwork) -> None:
+    with network.cluster.luxi() as luxi:
         op = {"OP_ID": "OP_TEST_DELAY", "duration": 0, "on_master": True}
         for _ in range(20):
             luxi.value("SubmitManyJobs", [[op]] * 50)
-    with site.cluster.luxi() as asking, site.cluster.luxi() as other:
-        asking.send(json.dumps({"method": "QueryNetworkHistory", "args": [site.net, None, None, 10]}).encode() + b"\3")
+    with network.cluster.luxi() as asking, network.cluster.luxi() as other:
+        asking.send(
+            json.dumps({"method": "QueryNetworkHistory", "args": [network.net, None, None, 10]}).encode() + b"\3"
+        )
         assert other.call("QueryClusterInfo")["name"] == "lab.example"
         answer = json.loads(asking.receive())
     assert answer["success"]

@@ -27,7 +27,7 @@ TIMEOUT = 30_000
 
 
 @dataclasses.dataclass
-class Site:
+class ConsoleServer:
     """A cluster, and the daemon that serves its console."""
 
     cluster: lab.Lab
@@ -63,7 +63,7 @@ class Site:
 
 
 @pytest.fixture(scope="session")
-def site() -> Iterator[Site]:
+def console_server() -> Iterator[ConsoleServer]:
     if not console.built_files():
         pytest.fail("the console is not built: make console")
     with lab.lab() as cluster:
@@ -73,10 +73,10 @@ def site() -> Iterator[Site]:
         for number in (1, 2, 3):
             cluster.add_instance(f"web{number}.example")
         (cluster.master / "lib/users").write_text(USERS)
-        site = Site(cluster, ports.free())
-        site.start()
-        yield site
-        site.stop()
+        console_server = ConsoleServer(cluster, ports.free())
+        console_server.start()
+        yield console_server
+        console_server.stop()
 
 
 # For the tests of one file: Playwright keeps an event loop in this thread, so no simulated world of another file runs.
@@ -94,7 +94,7 @@ class Visitor:
     """Somebody with a browser of their own, who notes what the browser complains about."""
 
     context: BrowserContext
-    site: Site
+    console_server: ConsoleServer
     complaints: list[str] = dataclasses.field(default_factory=list)
 
     def open(self, path: str = "") -> Page:
@@ -103,7 +103,7 @@ class Visitor:
         page.set_default_timeout(TIMEOUT)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", lambda message: self._note(message.type, message.text))
-        page.goto(f"{self.site.address}/console/{path}")
+        page.goto(f"{self.console_server.address}/console/{path}")
         return page
 
     def _note(self, kind: str, text: str) -> None:
@@ -134,9 +134,9 @@ def serious_faults(page: Page) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def visitor(browser: Browser, site: Site) -> Iterator[Visitor]:
+def visitor(browser: Browser, console_server: ConsoleServer) -> Iterator[Visitor]:
     context = browser.new_context(ignore_https_errors=True)
-    person = Visitor(context, site)
+    person = Visitor(context, console_server)
     yield person
     context.close()
     assert person.complaints == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.cluster import lab
-from tests.console.conftest import TIMEOUT, Site, Visitor
+from tests.console.conftest import TIMEOUT, ConsoleServer, Visitor
 
 from gantry.runtime import paths
 
@@ -61,10 +61,10 @@ class Handler(socketserver.StreamRequestHandler):
 
 
 @contextlib.contextmanager
-def line(site: Site, name: str = NAME) -> Iterator[Line]:
+def line(console_server: ConsoleServer, name: str = NAME) -> Iterator[Line]:
     """Play the serial line of an instance on the master; at the end nobody is connected to it."""
-    [[node]] = site.cluster.rows("gnt-instance", "pnode", name)
-    (root,) = (each.root for each in site.cluster.nodes if each.name == node)
+    [[node]] = console_server.cluster.rows("gnt-instance", "pnode", name)
+    (root,) = (each.root for each in console_server.cluster.nodes if each.name == node)
     path = Path(paths.Paths.below(str(root)).instances) / "fake" / f".{name}.serial"
     with Line(path) as served:
         threading.Thread(target=served.serve_forever, daemon=True).start()
@@ -91,8 +91,10 @@ def read_aloud(page: Page) -> Locator:
     return page.locator(".xterm-accessibility")
 
 
-def test_a_person_types_in_a_serial_console_and_sees_the_answer(visitor: Visitor, site: Site) -> None:
-    with line(site) as guest:
+def test_a_person_types_in_a_serial_console_and_sees_the_answer(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    with line(console_server) as guest:
         page = visitor.log_in(path=f"#/instances/{NAME}")
         page.get_by_role("link", name="Console").click()
         expect(page).to_have_url(re.compile(re.escape(CONSOLE)))
@@ -109,8 +111,10 @@ def test_a_person_types_in_a_serial_console_and_sees_the_answer(visitor: Visitor
         page.close()
 
 
-def test_the_end_of_a_console_is_explained_and_it_can_be_opened_again(visitor: Visitor, site: Site) -> None:
-    with line(site) as guest:
+def test_the_end_of_a_console_is_explained_and_it_can_be_opened_again(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    with line(console_server) as guest:
         page = visitor.log_in(path=CONSOLE)
         wait_for_words(page, "connected")
         lab.wait_until(lambda: bool(guest.connections), "the connection at the guest")
@@ -125,8 +129,10 @@ def test_the_end_of_a_console_is_explained_and_it_can_be_opened_again(visitor: V
         page.close()
 
 
-def test_of_two_people_one_has_the_console_and_the_other_may_take_it(visitor: Visitor, site: Site) -> None:
-    with line(site):
+def test_of_two_people_one_has_the_console_and_the_other_may_take_it(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    with line(console_server):
         first = visitor.log_in(path=CONSOLE)
         wait_for_words(first, "connected")
         second = visitor.open(CONSOLE)
@@ -138,8 +144,8 @@ def test_of_two_people_one_has_the_console_and_the_other_may_take_it(visitor: Vi
         second.close()
 
 
-def test_a_log_out_closes_the_console(visitor: Visitor, site: Site) -> None:
-    with line(site) as guest:
+def test_a_log_out_closes_the_console(visitor: Visitor, console_server: ConsoleServer) -> None:
+    with line(console_server) as guest:
         page = visitor.log_in(path=CONSOLE)
         wait_for_words(page, "connected")
         other = visitor.open()
@@ -149,9 +155,11 @@ def test_a_log_out_closes_the_console(visitor: Visitor, site: Site) -> None:
         page.close()
 
 
-def test_an_instance_that_does_not_run_can_be_started_on_the_page(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "shutdown", NAME)
-    with line(site):
+def test_an_instance_that_does_not_run_can_be_started_on_the_page(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    console_server.cluster.run("gnt-instance", "shutdown", NAME)
+    with line(console_server):
         page = visitor.log_in(path=CONSOLE)
         expect(page.get_by_text(f"{NAME} does not run, so it has no console")).to_be_visible()
         page.get_by_role("button", name="Start").click()
@@ -164,8 +172,8 @@ def test_a_console_that_does_not_exist_is_refused_with_its_reason(visitor: Visit
     wait_for_words(page, f"the fake instance {NAME} has no serial console")
 
 
-def test_a_viewer_gets_no_console(visitor: Visitor, site: Site) -> None:
-    with line(site) as guest:
+def test_a_viewer_gets_no_console(visitor: Visitor, console_server: ConsoleServer) -> None:
+    with line(console_server) as guest:
         page = visitor.log_in("bob", "two", path=CONSOLE)
         expect(page.get_by_text("that needs the role operator")).to_be_visible()
         assert guest.connections == []
@@ -177,8 +185,10 @@ def test_a_browser_without_web_sockets_reads_what_to_use(visitor: Visitor) -> No
     expect(page.get_by_text("This browser has no WebSocket")).to_be_visible()
 
 
-def test_a_page_of_another_site_gets_no_console_with_the_cookie_of_this_one(visitor: Visitor, site: Site) -> None:
-    with line(site) as guest:
+def test_a_page_of_another_site_gets_no_console_with_the_cookie_of_this_one(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    with line(console_server) as guest:
         page = visitor.log_in()
         token = page.evaluate("fetch('/2/session').then((answer) => answer.json()).then((about) => about.csrf)")
         open_one = f"""(origin) => new Promise((resolve) => {{
@@ -187,7 +197,7 @@ def test_a_page_of_another_site_gets_no_console_with_the_cookie_of_this_one(visi
             socket.onmessage = (event) => resolve(event.data);
             socket.onclose = () => resolve("closed");
         }})"""
-        address = f"wss://localhost:{site.port}"
+        address = f"wss://localhost:{console_server.port}"
         assert json.loads(page.evaluate(open_one, address))["state"] == "open"
         foreign = visitor.context.new_page()
         foreign.route("https://evil.example/", lambda route: route.fulfill(body="<p>", content_type="text/html"))
@@ -198,13 +208,15 @@ def test_a_page_of_another_site_gets_no_console_with_the_cookie_of_this_one(visi
         lab.wait_until(lambda: not guest.connections, "the end of the connection")
 
 
-def test_a_guest_that_prints_without_end_leaves_the_page_and_the_daemons_alone(visitor: Visitor, site: Site) -> None:
-    assert site.daemon
-    with line(site) as guest:
+def test_a_guest_that_prints_without_end_leaves_the_page_and_the_daemons_alone(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    assert console_server.daemon
+    with line(console_server) as guest:
         page = visitor.log_in(path=CONSOLE)
         wait_for_words(page, "connected")
         lab.wait_until(lambda: bool(guest.connections), "the connection at the guest")
-        before = _resident(site.daemon.pid)
+        before = _resident(console_server.daemon.pid)
         printed = 0
 
         def flood() -> None:
@@ -216,7 +228,7 @@ def test_a_guest_that_prints_without_end_leaves_the_page_and_the_daemons_alone(v
 
         threading.Thread(target=flood, daemon=True).start()
         lab.wait_until(lambda: printed > 20 << 20, "20 MiB from the guest")
-        assert _resident(site.daemon.pid) - before < 20 << 10
+        assert _resident(console_server.daemon.pid) - before < 20 << 10
         page.get_by_role("button", name="Close").click()
         wait_for_words(page, "You have closed the console")
         page.close()

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
-from tests.console.conftest import AXE, TIMEOUT, Site, Visitor, serious_faults
+from tests.console.conftest import AXE, TIMEOUT, ConsoleServer, Visitor, serious_faults
 
 pytestmark = pytest.mark.real
 
@@ -14,9 +14,9 @@ expect.set_options(timeout=TIMEOUT)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_network(site: Site) -> Iterator[None]:
+def small_network(console_server: ConsoleServer) -> Iterator[None]:
     """A network of its own for these tests, with a pool of three addresses that one of them uses up."""
-    run = site.cluster.run
+    run = console_server.cluster.run
     run(
         "gnt-network",
         "add",
@@ -44,11 +44,11 @@ def fill_in_instance(page: Page, name: str, network: str = "net2") -> None:
     page.get_by_label("Start it after it is created").uncheck()
 
 
-def remove(site: Site, *names: str) -> None:
-    site.cluster.run("gnt-instance", "remove", "-f", *names)
+def remove(console_server: ConsoleServer, *names: str) -> None:
+    console_server.cluster.run("gnt-instance", "remove", "-f", *names)
 
 
-def test_an_instance_is_planned_created_and_opened(visitor: Visitor, site: Site) -> None:
+def test_an_instance_is_planned_created_and_opened(visitor: Visitor, console_server: ConsoleServer) -> None:
     page = visitor.log_in(path="#/instances")
     page.get_by_role("link", name="New instance").click()
     fill_in_instance(page, "form1.example")
@@ -60,29 +60,31 @@ def test_an_instance_is_planned_created_and_opened(visitor: Visitor, site: Site)
     expect(plan).to_contain_text("memory 256 MiB")
     expect(plan).to_contain_text("198.51.100.10 (pool few), network net2")
     expect(page.get_by_role("complementary", name="Jobs")).to_contain_text("Plan: Create instance form1.example")
-    assert "form1.example" not in site.cluster.run("gnt-instance", "list").stdout
+    assert "form1.example" not in console_server.cluster.run("gnt-instance", "list").stdout
     page.get_by_role("button", name="Create form1.example").click()
     expect(page).to_have_url(re.compile("#/jobs/"))
     page.get_by_role("link", name="Open form1.example").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("form1.example")
     expect(page.locator("main")).to_contain_text("198.51.100.10")
-    row = site.cluster.rows("gnt-instance", "name,be/memory,tags", "form1.example")
+    row = console_server.cluster.rows("gnt-instance", "name,be/memory,tags", "form1.example")
     assert row == [["form1.example", "256", "made-here"]]
-    remove(site, "form1.example")
+    remove(console_server, "form1.example")
 
 
-def test_a_job_that_fails_leads_back_to_the_form_as_it_was(visitor: Visitor, site: Site) -> None:
+def test_a_job_that_fails_leads_back_to_the_form_as_it_was(visitor: Visitor, console_server: ConsoleServer) -> None:
     page = visitor.log_in(path="#/instances/new")
     fill_in_instance(page, "form7.example")
     page.get_by_role("button", name="Show the plan").click()
     create = page.get_by_role("button", name="Create form7.example")
     expect(create).to_be_visible()
-    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "form7.example")
+    console_server.cluster.run(
+        "gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "form7.example"
+    )
     create.click()
     expect(page.locator("main")).to_contain_text("instance form7.example exists already")
     page.get_by_role("link", name="Back to the form").click()
     expect(page.get_by_label("Name", exact=True)).to_have_value("form7.example")
-    remove(site, "form7.example")
+    remove(console_server, "form7.example")
 
 
 def test_a_plan_of_another_form_is_not_displayed(visitor: Visitor) -> None:
@@ -120,8 +122,12 @@ def test_a_session_that_ends_in_the_middle_of_a_form_loses_nothing(visitor: Visi
     expect(page.get_by_label("Name", exact=True)).to_have_value("form3.example")
 
 
-def test_a_session_that_ends_in_the_middle_of_a_dialog_loses_nothing(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit0.example")
+def test_a_session_that_ends_in_the_middle_of_a_dialog_loses_nothing(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    console_server.cluster.run(
+        "gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit0.example"
+    )
     page = visitor.log_in(path="#/instances/edit0.example")
     page.get_by_role("button", name="Change memory").click()
     dialog(page).get_by_label("CPUs").fill("4")
@@ -131,20 +137,22 @@ def test_a_session_that_ends_in_the_middle_of_a_dialog_loses_nothing(visitor: Vi
     log_in.get_by_label("Password").fill("one")
     log_in.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    assert site.cluster.rows("gnt-instance", "be/vcpus", "edit0.example") == [["4"]]
-    remove(site, "edit0.example")
+    assert console_server.cluster.rows("gnt-instance", "be/vcpus", "edit0.example") == [["4"]]
+    remove(console_server, "edit0.example")
 
 
-def test_the_limits_of_the_policy_are_beside_the_field_and_checked_as_one_types(visitor: Visitor, site: Site) -> None:
+def test_the_limits_of_the_policy_are_beside_the_field_and_checked_as_one_types(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
     option = "--ipolicy-bounds-specs"
-    site.cluster.run("gnt-group", "modify", option, "min:memory-size=64/max:memory-size=1024", "default")
+    console_server.cluster.run("gnt-group", "modify", option, "min:memory-size=64/max:memory-size=1024", "default")
     page = visitor.log_in(path="#/instances/new")
     expect(page.get_by_text("64 MiB to 1 GiB")).to_be_visible()
     page.get_by_label("Memory").fill("2G")
     expect(page.get_by_text("The instance policy allows 64 MiB to 1 GiB.")).to_be_visible()
     page.get_by_label("Memory").fill("1G")
     expect(page.locator(".problem")).to_have_count(0)
-    site.cluster.run("gnt-group", "modify", option, "default", "default")
+    console_server.cluster.run("gnt-group", "modify", option, "default", "default")
 
 
 def test_the_form_is_as_it_was_after_a_look_at_another_page(visitor: Visitor) -> None:
@@ -156,7 +164,9 @@ def test_the_form_is_as_it_was_after_a_look_at_another_page(visitor: Visitor) ->
     expect(page.get_by_label("Name", exact=True)).to_have_value("form4.example")
 
 
-def test_an_address_is_taken_from_the_map_of_a_pool_and_released(visitor: Visitor, site: Site) -> None:
+def test_an_address_is_taken_from_the_map_of_a_pool_and_released(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
     page = visitor.log_in(path="#/networks/net2")
     page.get_by_role("button", name="198.51.100.11, free").click()
     page.get_by_role("link", name="New instance with this address").click()
@@ -173,8 +183,8 @@ def test_an_address_is_taken_from_the_map_of_a_pool_and_released(visitor: Visito
     expect(
         page.get_by_role("button", name=re.compile("198.51.100.11, free|198.51.100.11, quarantined"))
     ).to_be_visible()
-    assert site.cluster.rows("gnt-instance", "name,nic.ips", "form5.example") == [["form5.example", ""]]
-    remove(site, "form5.example")
+    assert console_server.cluster.rows("gnt-instance", "name,nic.ips", "form5.example") == [["form5.example", ""]]
+    remove(console_server, "form5.example")
 
 
 def fill_in_instance_without_network(page: Page, name: str) -> None:
@@ -183,21 +193,23 @@ def fill_in_instance_without_network(page: Page, name: str) -> None:
     page.get_by_label("Start it after it is created").uncheck()
 
 
-def test_an_address_is_reserved_and_released_with_its_owner_named(visitor: Visitor, site: Site) -> None:
+def test_an_address_is_reserved_and_released_with_its_owner_named(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
     page = visitor.log_in(path="#/networks/net2?address=198.51.100.12")
     page.get_by_role("button", name="Reserve").click()
     dialog(page).get_by_role("button", name="Reserve").click()
     cell = page.get_by_role("button", name="198.51.100.12, reserved externally")
     expect(cell).to_be_visible()
-    assert "198.51.100.12" in site.cluster.run("gnt-network", "info", "net2").stdout
+    assert "198.51.100.12" in console_server.cluster.run("gnt-network", "info", "net2").stdout
     page.get_by_role("button", name="Release the reservation").click()
     expect(dialog(page)).to_contain_text("198.51.100.12: reserved externally, by user alice")
     dialog(page).get_by_role("button", name="Release it").click()
     expect(page.get_by_role("button", name="198.51.100.12, free")).to_be_visible()
 
 
-def test_a_pool_that_is_full_says_which_and_what_to_do(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-network", "modify", "--add-reserved-ips", "198.51.100.10-198.51.100.12", "net2")
+def test_a_pool_that_is_full_says_which_and_what_to_do(visitor: Visitor, console_server: ConsoleServer) -> None:
+    console_server.cluster.run("gnt-network", "modify", "--add-reserved-ips", "198.51.100.10-198.51.100.12", "net2")
     page = visitor.log_in(path="#/instances/new")
     fill_in_instance(page, "form6.example", network="net1")
     page.get_by_label("Network", exact=True).select_option("net2")
@@ -206,10 +218,10 @@ def test_a_pool_that_is_full_says_which_and_what_to_do(visitor: Visitor, site: S
     expect(problem).to_contain_text("every pool of network net2 is full: 198.51.100.10-198.51.100.12 (few)")
     expect(problem).to_contain_text("add a pool, or release addresses")
     expect(page.get_by_label("Name", exact=True)).to_have_value("form6.example")
-    site.cluster.run("gnt-network", "modify", "--remove-reserved-ips", "198.51.100.10-198.51.100.12", "net2")
+    console_server.cluster.run("gnt-network", "modify", "--remove-reserved-ips", "198.51.100.10-198.51.100.12", "net2")
 
 
-def test_a_network_is_created_changed_and_removed(visitor: Visitor, site: Site) -> None:
+def test_a_network_is_created_changed_and_removed(visitor: Visitor, console_server: ConsoleServer) -> None:
     page = visitor.log_in(path="#/networks")
     page.get_by_role("link", name="New network").click()
     page.get_by_label("Name", exact=True).fill("net3")
@@ -233,17 +245,19 @@ def test_a_network_is_created_changed_and_removed(visitor: Visitor, site: Site) 
     page.get_by_role("button", name="Remove pool 203.0.113.10-203.0.113.19").click()
     dialog(page).get_by_role("button", name="Remove the pool").click()
     expect(page.get_by_role("button", name="203.0.113.10, free")).to_have_count(0)
-    pools = site.cluster.rows("gnt-network", "name,pools", "net3")
+    pools = console_server.cluster.rows("gnt-network", "name,pools", "net3")
     assert pools == [["net3", "203.0.113.130-203.0.113.139"]]
     page.get_by_role("group", name="Actions").get_by_role("button", name="Remove").click()
     dialog(page).get_by_role("textbox").fill("net3")
     dialog(page).get_by_role("button", name="Remove the network").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Networks")
-    assert "net3" not in site.cluster.run("gnt-network", "list").stdout
+    assert "net3" not in console_server.cluster.run("gnt-network", "list").stdout
 
 
-def test_memory_processors_and_tags_are_changed(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit1.example")
+def test_memory_processors_and_tags_are_changed(visitor: Visitor, console_server: ConsoleServer) -> None:
+    console_server.cluster.run(
+        "gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit1.example"
+    )
     page = visitor.log_in(path="#/instances/edit1.example")
     page.get_by_role("button", name="Change memory").click()
     dialog(page).get_by_label("Memory").fill("640M")
@@ -253,35 +267,43 @@ def test_memory_processors_and_tags_are_changed(visitor: Visitor, site: Site) ->
     expect(dialog(page)).to_have_count(0)
     expect(page.locator("main")).to_contain_text("640 MiB")
     fields = "be/memory,be/vcpus,tags"
-    assert site.cluster.rows("gnt-instance", fields, "edit1.example") == [["640", "3", "blue,green"]]
-    site.cluster.run("gnt-instance", "modify", "-B", "memory=1300", "edit1.example")
+    assert console_server.cluster.rows("gnt-instance", fields, "edit1.example") == [["640", "3", "blue,green"]]
+    console_server.cluster.run("gnt-instance", "modify", "-B", "memory=1300", "edit1.example")
     expect(page.locator("main")).to_contain_text("1.3 GiB")
     page.get_by_role("button", name="Change memory").click()
     dialog(page).get_by_label("CPUs").fill("4")
     dialog(page).get_by_label("Tags").fill("green")
     dialog(page).get_by_role("button", name="Save").click()
     expect(dialog(page)).to_have_count(0)
-    assert site.cluster.rows("gnt-instance", fields, "edit1.example") == [["1300", "4", "green"]]
-    remove(site, "edit1.example")
+    assert console_server.cluster.rows("gnt-instance", fields, "edit1.example") == [["1300", "4", "green"]]
+    remove(console_server, "edit1.example")
 
 
-def test_what_another_person_changed_is_displayed_before_saving(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit2.example")
+def test_what_another_person_changed_is_displayed_before_saving(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    console_server.cluster.run(
+        "gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit2.example"
+    )
     page = visitor.log_in(path="#/instances/edit2.example")
     page.get_by_role("button", name="Change memory").click()
     dialog(page).get_by_label("CPUs").fill("2")
-    site.cluster.run("gnt-instance", "modify", "-B", "memory=1001", "edit2.example")
+    console_server.cluster.run("gnt-instance", "modify", "-B", "memory=1001", "edit2.example")
     expect(dialog(page)).to_contain_text("has changed since you opened the form")
     expect(dialog(page)).to_contain_text("128 → 1001")
     dialog(page).get_by_role("button", name="Save").click()
     expect(dialog(page)).to_have_count(0)
     # Only what this person changed is sent, so the other change stays.
-    assert site.cluster.rows("gnt-instance", "be/memory,be/vcpus", "edit2.example") == [["1001", "2"]]
-    remove(site, "edit2.example")
+    assert console_server.cluster.rows("gnt-instance", "be/memory,be/vcpus", "edit2.example") == [["1001", "2"]]
+    remove(console_server, "edit2.example")
 
 
-def test_a_change_that_the_page_has_not_seen_is_not_overwritten(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit3.example")
+def test_a_change_that_the_page_has_not_seen_is_not_overwritten(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    console_server.cluster.run(
+        "gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit3.example"
+    )
     page = visitor.log_in(path="#/instances/edit3.example")
     page.get_by_role("button", name="Change memory").click()
     dialog(page).get_by_label("Memory").fill("300M")
@@ -290,23 +312,25 @@ def test_a_change_that_the_page_has_not_seen_is_not_overwritten(visitor: Visitor
 
     def be_slower(route: Route) -> None:
         if other_change:
-            site.cluster.run("gnt-instance", *other_change)
+            console_server.cluster.run("gnt-instance", *other_change)
             other_change.clear()
         route.continue_()
 
     page.route("**/2/instances/edit3.example/modify", be_slower)
     dialog(page).get_by_role("button", name="Save").click()
     expect(dialog(page).get_by_role("alert")).to_contain_text("edit3.example has changed")
-    assert site.cluster.rows("gnt-instance", "be/memory,be/vcpus", "edit3.example") == [["128", "2"]]
+    assert console_server.cluster.rows("gnt-instance", "be/memory,be/vcpus", "edit3.example") == [["128", "2"]]
     expect(dialog(page)).to_contain_text("1 → 2")
     dialog(page).get_by_role("button", name="Save").click()
     expect(dialog(page)).to_have_count(0)
-    assert site.cluster.rows("gnt-instance", "be/memory,be/vcpus", "edit3.example") == [["300", "2"]]
-    remove(site, "edit3.example")
+    assert console_server.cluster.rows("gnt-instance", "be/memory,be/vcpus", "edit3.example") == [["300", "2"]]
+    remove(console_server, "edit3.example")
 
 
-def test_a_nic_is_added_changed_and_removed(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit4.example")
+def test_a_nic_is_added_changed_and_removed(visitor: Visitor, console_server: ConsoleServer) -> None:
+    console_server.cluster.run(
+        "gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "edit4.example"
+    )
     page = visitor.log_in(path="#/instances/edit4.example")
     page.get_by_role("button", name="Add a NIC").click()
     dialog(page).get_by_label("Network").select_option("net2")
@@ -320,17 +344,19 @@ def test_a_nic_is_added_changed_and_removed(visitor: Visitor, site: Site) -> Non
     expect(dialog(page)).to_contain_text("198.51.100.12")
     dialog(page).get_by_role("button", name="Remove the NIC").click()
     expect(page.get_by_text("No NICs.")).to_be_visible()
-    remove(site, "edit4.example")
+    remove(console_server, "edit4.example")
 
 
-def test_an_instance_is_renamed(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "old.example")
+def test_an_instance_is_renamed(visitor: Visitor, console_server: ConsoleServer) -> None:
+    console_server.cluster.run(
+        "gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "old.example"
+    )
     page = visitor.log_in(path="#/instances/old.example")
     page.get_by_role("button", name="Rename").click()
     dialog(page).get_by_label("New name").fill("new.example")
     dialog(page).get_by_role("button", name="Rename").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("new.example")
-    remove(site, "new.example")
+    remove(console_server, "new.example")
 
 
 def test_the_history_of_an_instance_is_read_on_demand(visitor: Visitor) -> None:
@@ -339,8 +365,8 @@ def test_the_history_of_an_instance_is_read_on_demand(visitor: Visitor) -> None:
     expect(page.get_by_role("region", name="History")).to_contain_text("Create instance")
 
 
-def test_a_segment_range_is_created_changed_and_removed(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-cluster", "modify", "--segment-ranges", "yes")
+def test_a_segment_range_is_created_changed_and_removed(visitor: Visitor, console_server: ConsoleServer) -> None:
+    console_server.cluster.run("gnt-cluster", "modify", "--segment-ranges", "yes")
     page = visitor.log_in(path="#/segments")
     page.get_by_role("button", name="New range").click()
     dialog(page).get_by_label("Name").fill("<i>lab</i>")

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
-from tests.console.conftest import AXE, TIMEOUT, Site, Visitor, fill_in, serious_faults
+from tests.console.conftest import AXE, TIMEOUT, ConsoleServer, Visitor, fill_in, serious_faults
 
 pytestmark = pytest.mark.real
 
@@ -61,14 +61,18 @@ def test_a_wrong_password_is_explained_and_the_right_one_opens_the_overview(visi
     wait_for_connection(page, "live")
 
 
-def test_an_instance_is_stopped_and_started_and_the_page_follows(visitor: Visitor, site: Site) -> None:
+def test_an_instance_is_stopped_and_started_and_the_page_follows(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
     page = visitor.log_in(path="#/instances/web1.example")
     wait_for_badge(page, "running")
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     wait_for_badge(page, "stopped")
-    assert site.cluster.rows("gnt-instance", "name,status", "web1.example") == [["web1.example", "ADMIN_down"]]
-    site.cluster.run("gnt-instance", "startup", "web1.example")
+    assert console_server.cluster.rows("gnt-instance", "name,status", "web1.example") == [
+        ["web1.example", "ADMIN_down"]
+    ]
+    console_server.cluster.run("gnt-instance", "startup", "web1.example")
     wait_for_badge(page, "running")
 
 
@@ -85,7 +89,9 @@ def test_a_list_is_filtered_as_one_types_and_a_link_has_the_filter(visitor: Visi
     expect(row(again, "web1.example")).to_have_count(0)
 
 
-def test_selected_instances_are_stopped_together_after_a_question(visitor: Visitor, site: Site) -> None:
+def test_selected_instances_are_stopped_together_after_a_question(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
     page = visitor.log_in(path="#/instances")
     for name in ("web2.example", "web3.example"):
         page.get_by_role("checkbox", name=name).check()
@@ -95,13 +101,13 @@ def test_selected_instances_are_stopped_together_after_a_question(visitor: Visit
     dialog.get_by_role("button", name=re.compile("^Stop")).click()
     for name in ("web2.example", "web3.example"):
         expect(row(page, name)).to_contain_text("stopped")
-    site.cluster.run("gnt-instance", "startup", "--force-multiple", "web2.example", "web3.example")
+    console_server.cluster.run("gnt-instance", "startup", "--force-multiple", "web2.example", "web3.example")
     for name in ("web2.example", "web3.example"):
         expect(row(page, name)).to_contain_text("running")
 
 
-def test_a_job_is_watched_until_its_end(visitor: Visitor, site: Site) -> None:
-    with site.cluster.luxi() as luxi:
+def test_a_job_is_watched_until_its_end(visitor: Visitor, console_server: ConsoleServer) -> None:
+    with console_server.cluster.luxi() as luxi:
         op = {"OP_ID": "OP_TEST_DELAY", "duration": 4, "on_master": True, "on_nodes": []}
         number = luxi.value("SubmitJob", [op])
     page = visitor.log_in(path=f"#/jobs/{number}")
@@ -109,8 +115,8 @@ def test_a_job_is_watched_until_its_end(visitor: Visitor, site: Site) -> None:
     wait_for_badge(page, "success")
 
 
-def test_a_job_is_canceled(visitor: Visitor, site: Site) -> None:
-    with site.cluster.luxi() as luxi:
+def test_a_job_is_canceled(visitor: Visitor, console_server: ConsoleServer) -> None:
+    with console_server.cluster.luxi() as luxi:
         op = {"OP_ID": "OP_TEST_DELAY", "duration": 60, "on_master": True, "on_nodes": []}
         number = luxi.value("SubmitJob", [op])
         page = visitor.log_in(path=f"#/jobs/{number}")
@@ -120,9 +126,9 @@ def test_a_job_is_canceled(visitor: Visitor, site: Site) -> None:
         assert luxi.value("QueryJobs", [number], ["status"]) == [["canceled"]]
 
 
-def test_a_job_that_waits_says_for_what(visitor: Visitor, site: Site) -> None:
+def test_a_job_that_waits_says_for_what(visitor: Visitor, console_server: ConsoleServer) -> None:
     op = {"OP_ID": "OP_TEST_DELAY", "duration": 600, "on_master": False, "on_nodes": ["node1"]}
-    with site.cluster.luxi() as luxi:
+    with console_server.cluster.luxi() as luxi:
         first, second, third = (luxi.value("SubmitJob", [op]) for _ in range(3))
         page = visitor.log_in(path="#/jobs")
         page.get_by_text("2 jobs wait for locks of others").click()
@@ -138,17 +144,19 @@ def test_a_job_that_waits_says_for_what(visitor: Visitor, site: Site) -> None:
         expect(page.get_by_role("heading", name="It waits for")).to_have_count(0)
 
 
-def test_an_instance_is_removed_only_when_its_name_is_typed(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "gone.example")
+def test_an_instance_is_removed_only_when_its_name_is_typed(visitor: Visitor, console_server: ConsoleServer) -> None:
+    console_server.cluster.run(
+        "gnt-instance", "add", "-t", "diskless", "--no-start", "-n", "node1", "--no-nics", "gone.example"
+    )
     page = visitor.log_in(path="#/instances/gone.example")
     page.get_by_role("button", name="Remove").click()
     confirm = page.get_by_role("dialog").get_by_role("button", name="Remove the instance")
     expect(confirm).to_be_disabled()
     page.get_by_role("dialog").get_by_role("textbox").fill("gone.example")
     confirm.click()
-    page.goto(f"{site.address}/console/#/instances/gone.example")
+    page.goto(f"{console_server.address}/console/#/instances/gone.example")
     expect(page.get_by_text("There is no instance named gone.example")).to_be_visible()
-    assert "gone.example" not in site.cluster.run("gnt-instance", "list").stdout
+    assert "gone.example" not in console_server.cluster.run("gnt-instance", "list").stdout
 
 
 def test_a_viewer_sees_everything_and_finds_nothing_to_press(visitor: Visitor) -> None:
@@ -161,9 +169,11 @@ def test_a_viewer_sees_everything_and_finds_nothing_to_press(visitor: Visitor) -
     expect(page.get_by_role("checkbox")).to_have_count(0)
 
 
-def test_an_operator_of_an_instance_finds_what_the_rule_allows_and_no_more(visitor: Visitor, site: Site) -> None:
+def test_an_operator_of_an_instance_finds_what_the_rule_allows_and_no_more(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
     rule = ("user:dora", "operator", "instance:web2.example")
-    site.cluster.run("gnt-cluster", "access", "add", *rule)
+    console_server.cluster.run("gnt-cluster", "access", "add", *rule)
     try:
         page = visitor.log_in("dora", "four", path="#/instances/web2.example")
         for name, count in {"Start": 1, "Stop": 1, "Reboot": 1, "Migrate": 0, "Remove": 0}.items():
@@ -176,11 +186,11 @@ def test_an_operator_of_an_instance_finds_what_the_rule_allows_and_no_more(visit
             row(page, name).get_by_role("checkbox").check()
         expect(page.get_by_text("1 selected")).to_be_visible()
     finally:
-        site.cluster.run("gnt-cluster", "access", "remove", *rule)
+        console_server.cluster.run("gnt-cluster", "access", "remove", *rule)
 
 
-def test_the_audit_says_who_did_what_and_readers_do_not_get_it(visitor: Visitor, site: Site) -> None:
-    site.cluster.run("gnt-instance", "modify", "-B", "maxmem=192", "web1.example")
+def test_the_audit_says_who_did_what_and_readers_do_not_get_it(visitor: Visitor, console_server: ConsoleServer) -> None:
+    console_server.cluster.run("gnt-instance", "modify", "-B", "maxmem=192", "web1.example")
     page = visitor.log_in(path="#/jobs")
     page.get_by_role("link", name="the audit").click()
     entry = page.get_by_role("row", name="Modify instance web1.example").first
@@ -205,7 +215,7 @@ def test_an_address_of_a_pool_leads_to_its_owner(visitor: Visitor) -> None:
     expect(page.get_by_role("link", name="web1.example").first).to_be_visible()
 
 
-def test_claims_and_ports_have_a_page_that_stays_current(visitor: Visitor, site: Site) -> None:
+def test_claims_and_ports_have_a_page_that_stays_current(visitor: Visitor, console_server: ConsoleServer) -> None:
     claim = {
         "network": "net1", "fixed": [{"ip": "192.0.2.50"}], "name": "IPClaim edge/node-1", "description": "node-1",
         "device_owner": "kubernetes:IPClaim", "device_id": "site-a/edge/edge", "tags": ["pool-1"],
@@ -214,7 +224,7 @@ def test_claims_and_ports_have_a_page_that_stays_current(visitor: Visitor, site:
     page = visitor.log_in(path="#/networks")
     page.get_by_role("link", name="Claims and ports").click()
     expect(page.get_by_text("Nothing but instances has addresses.")).to_be_visible()
-    with site.cluster.luxi() as luxi:
+    with console_server.cluster.luxi() as luxi:
         added = luxi.finished(luxi.value("SubmitJob", [{"OP_ID": "OP_PORT_ADD", "ports": [claim, other]}]))
         assert added[0] == "success", added
     table = page.get_by_role("table", name="Claims and ports")
@@ -231,7 +241,7 @@ def test_claims_and_ports_have_a_page_that_stays_current(visitor: Visitor, site:
     expect(table.get_by_role("row")).to_have_count(2)
     row(page, "192.0.2.50").get_by_role("link", name="192.0.2.50").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Addresses: 192.0.2.50")
-    with site.cluster.luxi() as luxi:
+    with console_server.cluster.luxi() as luxi:
         for name in ("IPClaim edge/node-1", "vip"):
             assert luxi.finished(luxi.value("SubmitJob", [{"OP_ID": "OP_PORT_REMOVE", "port": name}]))[0] == "success"
 
@@ -244,20 +254,20 @@ def test_search_finds_an_instance_by_its_address(visitor: Visitor) -> None:
     expect(page).to_have_url(re.compile("192.0.2.10|web1"))
 
 
-def test_a_page_catches_up_after_its_daemon_was_away(visitor: Visitor, site: Site) -> None:
+def test_a_page_catches_up_after_its_daemon_was_away(visitor: Visitor, console_server: ConsoleServer) -> None:
     page = visitor.log_in(path="#/instances/web1.example")
     wait_for_badge(page, "running")
-    site.stop()
+    console_server.stop()
     wait_for_connection(page, "not live")
-    site.cluster.run("gnt-instance", "shutdown", "web1.example")
-    site.start()
+    console_server.cluster.run("gnt-instance", "shutdown", "web1.example")
+    console_server.start()
     # The sessions ended with the daemon: the page asks for the password, and goes on where it was.
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Password").fill("one")
     dialog.get_by_role("button", name="Log in").click()
     wait_for_badge(page, "stopped")
     wait_for_connection(page, "live")
-    site.cluster.run("gnt-instance", "startup", "web1.example")
+    console_server.cluster.run("gnt-instance", "startup", "web1.example")
     wait_for_badge(page, "running")
 
 
@@ -282,7 +292,7 @@ def test_pages_have_no_serious_fault_for_people_with_disabilities(
     page = visitor.log_in()
     page.emulate_media(color_scheme=scheme)
     for path in PAGES:
-        page.goto(f"{visitor.site.address}/console/{path}")
+        page.goto(f"{visitor.console_server.address}/console/{path}")
         page.get_by_role("heading", level=1).wait_for()
         expect(page.locator("main .loading")).to_have_count(0)
         assert serious_faults(page) == [], path
@@ -292,6 +302,6 @@ def test_pages_fit_the_width_of_a_phone(visitor: Visitor) -> None:
     page = visitor.log_in()
     page.set_viewport_size({"width": 390, "height": 844})
     for path in PAGES:
-        page.goto(f"{visitor.site.address}/console/{path}")
+        page.goto(f"{visitor.console_server.address}/console/{path}")
         page.get_by_role("heading", level=1).wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -13,7 +13,7 @@ from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from playwright.sync_api import Page, expect
 from tests.cluster import lab
-from tests.console.conftest import TIMEOUT, Site, Visitor
+from tests.console.conftest import TIMEOUT, ConsoleServer, Visitor
 
 from gantry.runtime import paths
 
@@ -107,10 +107,10 @@ def answer(challenge: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def screen(site: Site) -> Iterator[Screen]:
+def screen(console_server: ConsoleServer) -> Iterator[Screen]:
     """Play the VNC server of the instance; at the end nobody is connected to it."""
-    [[node]] = site.cluster.rows("gnt-instance", "pnode", NAME)
-    (root,) = (each.root for each in site.cluster.nodes if each.name == node)
+    [[node]] = console_server.cluster.rows("gnt-instance", "pnode", NAME)
+    (root,) = (each.root for each in console_server.cluster.nodes if each.name == node)
     path = Path(paths.Paths.below(str(root)).instances) / "fake" / f".{NAME}.vnc"
     with Screen(path) as served:
         threading.Thread(target=served.serve_forever, daemon=True).start()
@@ -127,8 +127,10 @@ def log_in(page: Page, password: str) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
-def test_the_guests_password_opens_its_screen_and_keys_reach_it(visitor: Visitor, site: Site) -> None:
-    with screen(site) as guest:
+def test_the_guests_password_opens_its_screen_and_keys_reach_it(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    with screen(console_server) as guest:
         page = visitor.log_in(path=CONSOLE)
         log_in(page, PASSWORD)
         canvas = page.get_by_role("application", name=f"Screen of {NAME}")
@@ -151,8 +153,8 @@ def test_the_guests_password_opens_its_screen_and_keys_reach_it(visitor: Visitor
         page.close()
 
 
-def test_a_wrong_password_of_the_guest_is_refused_by_the_guest(visitor: Visitor, site: Site) -> None:
-    with screen(site):
+def test_a_wrong_password_of_the_guest_is_refused_by_the_guest(visitor: Visitor, console_server: ConsoleServer) -> None:
+    with screen(console_server):
         page = visitor.log_in(path=CONSOLE)
         log_in(page, "wrong")
         expect(page.get_by_text("The VNC server has refused the log-in: wrong password.")).to_be_visible()
@@ -162,8 +164,8 @@ def test_a_wrong_password_of_the_guest_is_refused_by_the_guest(visitor: Visitor,
         page.close()
 
 
-def test_a_screen_may_be_seen_by_several_and_closed_by_each(visitor: Visitor, site: Site) -> None:
-    with screen(site) as guest:
+def test_a_screen_may_be_seen_by_several_and_closed_by_each(visitor: Visitor, console_server: ConsoleServer) -> None:
+    with screen(console_server) as guest:
         first, second = visitor.log_in(path=CONSOLE), visitor.open(CONSOLE)
         for page in (first, second):
             log_in(page, PASSWORD)

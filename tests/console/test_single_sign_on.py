@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests import ports
 from tests.cluster import lab
-from tests.console.conftest import AXE, TIMEOUT, Site, Visitor, fill_in, serious_faults
+from tests.console.conftest import AXE, TIMEOUT, ConsoleServer, Visitor, fill_in, serious_faults
 from tests.oidc import server
 
 pytestmark = pytest.mark.real
@@ -30,11 +30,11 @@ ACTION = re.compile(r'<form[^>]* action="([^"]+)"')
 class Home:
     """A console with an OpenID provider."""
 
-    site: Site
+    console_server: ConsoleServer
     provider: server.Provider
 
     def logged(self) -> str:
-        return "".join(path.read_text() for path in (self.site.cluster.master / "log").glob("rapi-*.log"))
+        return "".join(path.read_text() for path in (self.console_server.cluster.master / "log").glob("rapi-*.log"))
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +42,12 @@ def home() -> Iterator[Home]:
     with lab.lab() as cluster:
         cluster.init()
         (cluster.master / "lib/users").write_text("alice one write\nbob two read\n")
-        site = Site(cluster, ports.free())
-        with server.running(site.address) as provider:
-            site.options = provider.options(site.address)
-            site.start()
-            yield Home(site, provider)
-            site.stop()
+        console_server = ConsoleServer(cluster, ports.free())
+        with server.running(console_server.address) as provider:
+            console_server.options = provider.options(console_server.address)
+            console_server.start()
+            yield Home(console_server, provider)
+            console_server.stop()
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
@@ -88,7 +88,7 @@ class Client:
     def log_in(self, user: str, page: str = "") -> str:
         """Log in at the provider; return where that leads."""
         query = parse.urlencode({"to": page})
-        address, content = self.open(f"{self.home.site.address}/2/session/oidc?{query}")
+        address, content = self.open(f"{self.home.console_server.address}/2/session/oidc?{query}")
         address, content = self.open(parse.urljoin(address, _action(content)), prompt="login", login=user, password="x")
         if address.startswith(self.home.provider.issuer):
             address, _ = self.open(parse.urljoin(address, _action(content)), prompt="consent")
@@ -96,7 +96,7 @@ class Client:
 
     def read(self, path: str) -> dict[str, object]:
         try:
-            return dict(json.loads(self.open(self.home.site.address + path)[1]))
+            return dict(json.loads(self.open(self.home.console_server.address + path)[1]))
         except urllib.error.HTTPError as error:
             return {"code": error.code}
 
@@ -108,9 +108,9 @@ def _action(page: str) -> str:
 
 
 def test_a_real_provider_logs_people_in_with_its_groups(home: Home) -> None:
-    home.site.cluster.run("gnt-cluster", "access", "add", "group:oidc:ops", "network-admin", "cluster")
+    home.console_server.cluster.run("gnt-cluster", "access", "add", "group:oidc:ops", "network-admin", "cluster")
     client = Client(home)
-    assert client.log_in("ops", "#/networks") == f"{home.site.address}/console/#/networks"
+    assert client.log_in("ops", "#/networks") == f"{home.console_server.address}/console/#/networks"
     about = client.read("/2/session")
     assert (about["user"], about["may"]) == ("oidc:ops", "read")
     rules = about["rules"]
@@ -122,7 +122,7 @@ def test_a_real_provider_logs_people_in_with_its_groups(home: Home) -> None:
     admin = Client(home)
     admin.log_in("admin")
     assert admin.read("/2/session")["may"] == "write"
-    home.site.cluster.run("gnt-cluster", "access", "remove", "group:oidc:ops")
+    home.console_server.cluster.run("gnt-cluster", "access", "remove", "group:oidc:ops")
 
 
 def test_a_real_answer_counts_once_and_in_one_browser(home: Home) -> None:
@@ -143,7 +143,7 @@ def test_a_real_answer_counts_once_and_in_one_browser(home: Home) -> None:
 @pytest.fixture
 def visitor(browser: Browser, home: Home) -> Iterator[Visitor]:
     context = browser.new_context(ignore_https_errors=True)
-    person = Visitor(context, home.site)
+    person = Visitor(context, home.console_server)
     yield person
     context.close()
     assert person.complaints == []
@@ -175,13 +175,13 @@ def test_a_person_logs_in_with_the_button_and_logs_out_at_the_provider_too(visit
     page.get_by_role("link", name="Log in with Example").click()
     log_in_at_provider(page, "admin")
     page.get_by_role("heading", name="Nodes").wait_for()
-    assert page.url == f"{home.site.address}/console/#/nodes"
+    assert page.url == f"{home.console_server.address}/console/#/nodes"
     log_out = page.get_by_role("button", name="Log out")
     expect(log_out).to_contain_text("oidc:admin")
     log_out.click()
     page.get_by_role("button", name="Yes, sign me out").click()
     page.get_by_role("link", name="Log in with Example").wait_for()
-    assert page.url.startswith(f"{home.site.address}/console/")
+    assert page.url.startswith(f"{home.console_server.address}/console/")
     page.get_by_role("link", name="Log in with Example").click()
     page.get_by_placeholder("Enter any login").wait_for()
 
@@ -204,8 +204,8 @@ def test_over_a_page_whose_session_has_ended_the_log_in_is_in_another_tab(visito
     page.get_by_role("link", name="Log in with Example").click()
     log_in_at_provider(page, "admin")
     page.get_by_label("Name", exact=True).first.fill("kept")
-    home.site.stop()
-    home.site.start()
+    home.console_server.stop()
+    home.console_server.start()
     again = page.get_by_role("dialog").get_by_role("link", name="Log in with Example")
     again.wait_for()
     with visitor.context.expect_page() as opened:

@@ -6,17 +6,17 @@ import urllib.request
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.console.conftest import TIMEOUT, Site, Visitor
+from tests.console.conftest import TIMEOUT, ConsoleServer, Visitor
 
 pytestmark = pytest.mark.real
 
 expect.set_options(timeout=TIMEOUT)
 
 
-def status(site: Site, token: str, method: str, path: str) -> int:
+def status(console_server: ConsoleServer, token: str, method: str, path: str) -> int:
     """Return the status of a request with a token."""
     headers = {"Authorization": f"Bearer {token}"}
-    request = urllib.request.Request(f"{site.address}{path}", headers=headers, method=method)
+    request = urllib.request.Request(f"{console_server.address}{path}", headers=headers, method=method)
     try:
         with urllib.request.urlopen(request, context=ssl._create_unverified_context()) as answer:
             return int(answer.status)
@@ -33,7 +33,7 @@ def create(page: Page, name: str) -> str:
     return dialog.locator("code.secret").inner_text()
 
 
-def test_a_token_is_displayed_once_works_and_is_revoked(visitor: Visitor, site: Site) -> None:
+def test_a_token_is_displayed_once_works_and_is_revoked(visitor: Visitor, console_server: ConsoleServer) -> None:
     page = visitor.log_in("bob", "two", path="#/settings")
     page.get_by_role("link", name="API tokens").click()
     expect(page.get_by_text("There are no tokens.")).to_be_visible()
@@ -46,15 +46,17 @@ def test_a_token_is_displayed_once_works_and_is_revoked(visitor: Visitor, site: 
     expect(row).to_contain_text("read")
     expect(row).to_contain_text(token[7:17])
     assert token[18:] not in page.content()
-    assert status(site, token, "GET", "/2/info") == 200
-    assert status(site, token, "PUT", "/2/instances/web1.example/shutdown") == 403
+    assert status(console_server, token, "GET", "/2/info") == 200
+    assert status(console_server, token, "PUT", "/2/instances/web1.example/shutdown") == 403
     row.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(page.get_by_text("There are no tokens.")).to_be_visible()
-    assert status(site, token, "GET", "/2/info") == 401
+    assert status(console_server, token, "GET", "/2/info") == 401
 
 
-def test_a_token_that_is_refused_says_why_beside_what_was_typed(visitor: Visitor, site: Site) -> None:
+def test_a_token_that_is_refused_says_why_beside_what_was_typed(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
     page = visitor.log_in("bob", "two", path="#/tokens")
     page.get_by_role("button", name="Create token").click()
     dialog = page.get_by_role("dialog")
@@ -72,5 +74,5 @@ def test_a_token_that_is_refused_says_why_beside_what_was_typed(visitor: Visitor
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     expect(page.get_by_role("row").filter(has_text="ci")).to_contain_text("operator on instance:web1.example")
     # A change by a command is in the page without a reload.
-    site.cluster.run("gantry", "token", "revoke", "--user", "bob", "--all")
+    console_server.cluster.run("gantry", "token", "revoke", "--user", "bob", "--all")
     expect(page.get_by_text("There are no tokens.")).to_be_visible()

@@ -6,7 +6,7 @@ import time
 import msgspec
 import pytest
 from playwright.sync_api import expect
-from tests.console.conftest import AXE, Site, Visitor, serious_faults
+from tests.console.conftest import AXE, ConsoleServer, Visitor, serious_faults
 
 from gantry.rpc import calls
 
@@ -32,8 +32,8 @@ def _past() -> bytes:
     return msgspec.msgpack.encode({calls.OF_NODE: values.tobytes()})
 
 
-def test_a_node_shows_what_it_used_in_the_last_day(visitor: Visitor, site: Site) -> None:
-    node = site.cluster.nodes[1]
+def test_a_node_shows_what_it_used_in_the_last_day(visitor: Visitor, console_server: ConsoleServer) -> None:
+    node = console_server.cluster.nodes[1]
     node.stop()
     (node.root / "lib/usage").write_bytes(_past())
     node.start()
@@ -51,8 +51,10 @@ def test_a_node_shows_what_it_used_in_the_last_day(visitor: Visitor, site: Site)
         assert serious_faults(page) == []
 
 
-def test_an_instance_that_has_not_run_says_that_nothing_is_measured_yet(visitor: Visitor, site: Site) -> None:
-    site.cluster.add_instance("unused.example", "--no-start")
+def test_an_instance_that_has_not_run_says_that_nothing_is_measured_yet(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    console_server.cluster.add_instance("unused.example", "--no-start")
     page = visitor.log_in(path="#/instances/unused.example")
     expect(page.get_by_text("Nothing has been measured yet")).to_be_visible()
-    site.cluster.run("gnt-instance", "remove", "-f", "unused.example")
+    console_server.cluster.run("gnt-instance", "remove", "-f", "unused.example")

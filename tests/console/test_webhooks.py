@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from tests.console.conftest import AXE, TIMEOUT, Site, Visitor, serious_faults
+from tests.console.conftest import AXE, TIMEOUT, ConsoleServer, Visitor, serious_faults
 
 pytestmark = pytest.mark.real
 
@@ -55,15 +55,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def receiver(site: Site) -> Iterator[Receiver]:
+def receiver(console_server: ConsoleServer) -> Iterator[Receiver]:
     with Receiver() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
         server.shutdown()
         thread.join()
-    for name in site.cluster.run("gantry", "webhook", "list", "--no-headers", "-o", "name").stdout.split():
-        site.cluster.run("gantry", "webhook", "remove", name)
+    for name in console_server.cluster.run("gantry", "webhook", "list", "--no-headers", "-o", "name").stdout.split():
+        console_server.cluster.run("gantry", "webhook", "remove", name)
 
 
 def add(page: Page, receiver: Receiver, *, events: str = "") -> str:
@@ -129,7 +129,7 @@ def test_a_webhook_is_added_tested_changed_and_removed_and_its_secret_displayed_
 
 
 def test_a_receiver_that_fails_is_reported_and_goes_on_when_it_is_back(
-    visitor: Visitor, site: Site, receiver: Receiver
+    visitor: Visitor, console_server: ConsoleServer, receiver: Receiver
 ) -> None:
     receiver.status = 500
     page = visitor.log_in(path="#/webhooks")
@@ -150,7 +150,7 @@ def test_a_receiver_that_fails_is_reported_and_goes_on_when_it_is_back(
     expect(badge).to_have_text("disabled")
     expect(part(page).get_by_role("button", name="Test")).to_have_count(0)
     # A change by a command is in the page without a reload.
-    site.cluster.run("gantry", "webhook", "modify", "tickets", "--enable")
+    console_server.cluster.run("gantry", "webhook", "modify", "tickets", "--enable")
     expect(badge).to_have_text("delivers")
 
 
@@ -192,7 +192,7 @@ def test_users_who_do_not_administer_the_cluster_find_no_webhooks(visitor: Visit
     page = visitor.log_in("bob", "two", path="#/settings")
     expect(page.get_by_role("link", name="API tokens")).to_be_visible()
     expect(page.get_by_role("link", name="webhooks")).to_have_count(0)
-    page.goto(f"{visitor.site.address}/console/#/webhooks")
+    page.goto(f"{visitor.console_server.address}/console/#/webhooks")
     expect(page.get_by_role("alert")).to_contain_text("user bob may not read the webhooks")
     expect(page.get_by_role("button", name="Add webhook")).to_have_count(0)
 

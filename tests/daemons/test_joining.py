@@ -84,7 +84,7 @@ class JoiningMachine:
 
 
 @pytest.fixture
-def site() -> Iterator[JoiningMachine]:
+def machine() -> Iterator[JoiningMachine]:
     with tempfile.TemporaryDirectory(prefix="g") as root:
         folders, runtime = paths.Paths.below(root), samples.runtime()
         for folder in (folders.lib, folders.run):
@@ -99,13 +99,13 @@ def site() -> Iterator[JoiningMachine]:
 DONE = calls.JoinProgress(job=7, status="success", log=((2, 0, "ask node2\x1b[2J"),))
 
 
-async def test_a_token_goes_to_the_key_that_the_cluster_has_proven(site: JoiningMachine) -> None:
-    stem, key = await site.certificate("node1")
+async def test_a_token_goes_to_the_key_that_the_cluster_has_proven(machine: JoiningMachine) -> None:
+    stem, key = await machine.certificate("node1")
     door = Door(key, progress=[calls.JoinProgress(job=7, status="running", log=((1, 0, "send node2"),)), DONE])
-    async with site.door(door, stem) as port:
-        await site.join(port)
+    async with machine.door(door, stem) as port:
+        await machine.join(port)
     assert door.received == ["/prove_invitation", "/use_invitation", "/use_invitation"]
-    assert site.lines == [
+    assert machine.lines == [
         "job 7 of the cluster adds this machine",
         "send node2",
         "ask node2?[2J",
@@ -113,24 +113,24 @@ async def test_a_token_goes_to_the_key_that_the_cluster_has_proven(site: Joining
     ]
 
 
-async def test_no_token_goes_to_another_node_of_the_cluster_that_passes_the_proof_on(site: JoiningMachine) -> None:
-    stem, _ = await site.certificate("thief")
-    _, key = await site.certificate("node1")
+async def test_no_token_goes_to_another_node_of_the_cluster_that_passes_the_proof_on(machine: JoiningMachine) -> None:
+    stem, _ = await machine.certificate("thief")
+    _, key = await machine.certificate("node1")
     door = Door(key)
-    async with site.door(door, stem) as port:
+    async with machine.door(door, stem) as port:
         with pytest.raises(errors.WrongStateError, match="something is between it and this machine"):
-            await site.join(port)
+            await machine.join(port)
     assert door.received == ["/prove_invitation"]
 
 
-async def test_no_token_goes_to_a_key_that_takes_the_place_of_the_proven_one(site: JoiningMachine) -> None:
-    stem, key = await site.certificate("node1")
-    thief, _ = await site.certificate("thief")
-    connection = joining.connect(site.runtime.network)
+async def test_no_token_goes_to_a_key_that_takes_the_place_of_the_proven_one(machine: JoiningMachine) -> None:
+    stem, key = await machine.certificate("node1")
+    thief, _ = await machine.certificate("thief")
+    connection = joining.connect(machine.runtime.network)
     target, door = targets.Target("", "m", "127.0.0.1", 0), Door(key)
     call = calls.ProveInvitation(invitation=security.invitation.id_of(SECRET_HASH), nonce=secrets.token_hex(32))
     for own, accepted in ((stem, True), (thief, False)):
-        async with site.door(door, own) as port:
+        async with machine.door(door, own) as port:
             target = targets.Target("", "m", "127.0.0.1", port)
             if accepted:
                 await exchange.make(connection.http, target, call, headers={})
@@ -142,13 +142,13 @@ async def test_no_token_goes_to_a_key_that_takes_the_place_of_the_proven_one(sit
     assert len(door.received) == 1
 
 
-async def test_the_error_of_the_job_is_the_error_of_the_command(site: JoiningMachine) -> None:
-    stem, key = await site.certificate("node1")
+async def test_the_error_of_the_job_is_the_error_of_the_command(machine: JoiningMachine) -> None:
+    stem, key = await machine.certificate("node1")
     failure = errors.EnvironmentFaultError("its clock is wrong", hint="set it").luxi_pair()
     door = Door(key, progress=[calls.JoinProgress(job=7, status="error", error=failure)])
-    async with site.door(door, stem) as port:
+    async with machine.door(door, stem) as port:
         with pytest.raises(errors.EnvironmentFaultError) as refused:
-            await site.join(port)
+            await machine.join(port)
     assert str(refused.value) == (
         "job 7 could not add this machine: its clock is wrong; set it; nothing was changed; "
         "remove the cause and repeat the command while the token is valid"
@@ -156,59 +156,59 @@ async def test_the_error_of_the_job_is_the_error_of_the_command(site: JoiningMac
 
 
 async def test_a_daemon_that_has_just_left_another_cluster_is_waited_for(
-    site: JoiningMachine, monkeypatch: pytest.MonkeyPatch
+    machine: JoiningMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stem, key = await site.certificate("node1")
-    path = f"{site.folders.lib}/join-token"
+    stem, key = await machine.certificate("node1")
+    path = f"{machine.folders.lib}/join-token"
     os.unlink(path)
     waits: list[float] = []
 
     async def make_token(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 3:
-            await site.runtime.disk.write(path, b"late token\n")
+            await machine.runtime.disk.write(path, b"late token\n")
 
-    monkeypatch.setattr(site.runtime.clock, "sleep", make_token)
+    monkeypatch.setattr(machine.runtime.clock, "sleep", make_token)
     door = Door(key, progress=[DONE])
-    async with site.door(door, stem) as port:
-        await site.join(port)
+    async with machine.door(door, stem) as port:
+        await machine.join(port)
     assert waits == [joining.POLL_SECONDS] * 3
-    assert site.lines[-1] == "this machine is now a node of the cluster"
+    assert machine.lines[-1] == "this machine is now a node of the cluster"
 
 
 async def test_a_daemon_that_makes_no_token_is_not_waited_for_without_end(
-    site: JoiningMachine, monkeypatch: pytest.MonkeyPatch
+    machine: JoiningMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.unlink(f"{site.folders.lib}/join-token")
+    os.unlink(f"{machine.folders.lib}/join-token")
     monkeypatch.setattr(joining, "DAEMON_SECONDS", 0.3)
     with pytest.raises(errors.WrongStateError, match="or it has just begun to"):
-        await site.join(1)
+        await machine.join(1)
 
 
 async def test_a_machine_without_a_daemon_is_not_waited_for(
-    site: JoiningMachine, monkeypatch: pytest.MonkeyPatch
+    machine: JoiningMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site.runtime.clock, "sleep", None)
-    site.daemon.release()
+    monkeypatch.setattr(machine.runtime.clock, "sleep", None)
+    machine.daemon.release()
     with pytest.raises(errors.WrongStateError, match="no gantry-noded runs here"):
-        await site.join(1)
+        await machine.join(1)
 
 
-async def test_a_member_of_a_cluster_does_not_connect(site: JoiningMachine) -> None:
-    folder = site.folders.certificates
-    await site.runtime.disk.make_directory(folder)
-    await site.runtime.disk.write(f"{folder}/node.pem", b"")
-    await site.runtime.disk.write(
+async def test_a_member_of_a_cluster_does_not_connect(machine: JoiningMachine) -> None:
+    folder = machine.folders.certificates
+    await machine.runtime.disk.make_directory(folder)
+    await machine.runtime.disk.write(f"{folder}/node.pem", b"")
+    await machine.runtime.disk.write(
         f"{folder}/member.json", b'{"node": "n", "cluster": "c", "uuid": "u", "address": "::1"}'
     )
     with pytest.raises(errors.WrongStateError, match="this machine already is node n of cluster c"):
-        await site.join(1)
+        await machine.join(1)
 
 
 @pytest.mark.parametrize("master", ["", ":1811", "host:0", "host:65536", "host:x", "[::1", "a:b:c", "host:٣"])
-async def test_what_is_not_an_address_is_named(site: JoiningMachine, master: str) -> None:
+async def test_what_is_not_an_address_is_named(machine: JoiningMachine, master: str) -> None:
     command = joining.Joining(
-        site.runtime, site.folders, report=print, connect=lambda _: joining.connect(site.runtime.network)
+        machine.runtime, machine.folders, report=print, connect=lambda _: joining.connect(machine.runtime.network)
     )
     with pytest.raises(errors.InvalidError, match="is not the address of a master"):
         await command.run(joining.Request(master, TOKEN, "node2"))

@@ -14,7 +14,7 @@ NET = "addr"
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[cluster.SimulatedCluster]:
+def lab() -> Iterator[cluster.SimulatedCluster]:
     with cluster.SimulatedCluster(seed=3, nodes=1) as lab:
         lab.run(lab.build())
         subnet = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1"}
@@ -53,12 +53,12 @@ def rows(lab: cluster.SimulatedCluster, text: str, **question: Any) -> list[tupl
     return [tuple(row[key] for key in keys) for row in answer(lab, text, **question)["rows"]]
 
 
-def test_the_answer_says_since_when_and_by_which_job_and_user(site: cluster.SimulatedCluster) -> None:
-    job = create(site, "a.example", "192.0.2.20")
-    moment = site.world.clock.now()
-    done(site, {"OP_ID": "OP_PORT_SET_PARAMS", "port": uuid_of("a.example"), "description": "changed"})
-    create(site, "b.example", "192.0.2.21")
-    (row,) = answer(site, "192.0.2.20")["rows"]
+def test_the_answer_says_since_when_and_by_which_job_and_user(lab: cluster.SimulatedCluster) -> None:
+    job = create(lab, "a.example", "192.0.2.20")
+    moment = lab.world.clock.now()
+    done(lab, {"OP_ID": "OP_PORT_SET_PARAMS", "port": uuid_of("a.example"), "description": "changed"})
+    create(lab, "b.example", "192.0.2.21")
+    (row,) = answer(lab, "192.0.2.20")["rows"]
     assert (row["network"], row["state"], row["kind"], row["owner"], row["nic"]) == (
         *(NET, "in use", "port"),
         *("a.example", None),
@@ -70,50 +70,50 @@ def test_the_answer_says_since_when_and_by_which_job_and_user(site: cluster.Simu
 
 
 def test_the_network_answers_for_its_gateway_and_reservations_and_the_node_for_its_own(
-    site: cluster.SimulatedCluster,
+    lab: cluster.SimulatedCluster,
 ) -> None:
-    (gateway,), (external,) = (answer(site, text)["rows"] for text in ("192.0.2.1", "192.0.2.50"))
+    (gateway,), (external,) = (answer(lab, text)["rows"] for text in ("192.0.2.1", "192.0.2.50"))
     assert (gateway["state"], gateway["opcode"]) == ("gateway", "OP_NETWORK_ADD")
     assert (external["state"], external["opcode"], external["job"]) == ("external", "OP_NETWORK_ADD", gateway["job"])
-    (node,) = answer(site, site.address("node1"))["rows"]
+    (node,) = answer(lab, lab.address("node1"))["rows"]
     assert (node["state"], node["owner"]) == ("node", "node1")
     assert node["from"] is not None
 
 
-def test_an_address_in_quarantine_has_its_last_owner_and_its_end(site: cluster.SimulatedCluster) -> None:
-    done(site, {"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 3600})
-    create(site, "q.example", "192.0.2.30")
-    removal = remove(site, "q.example")
-    (row,) = answer(site, "192.0.2.30")["rows"]
+def test_an_address_in_quarantine_has_its_last_owner_and_its_end(lab: cluster.SimulatedCluster) -> None:
+    done(lab, {"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 3600})
+    create(lab, "q.example", "192.0.2.30")
+    removal = remove(lab, "q.example")
+    (row,) = answer(lab, "192.0.2.30")["rows"]
     assert (row["state"], row["owner"], row["job"]) == ("quarantined", "q.example", removal)
     assert row["to"] == pytest.approx(row["from"] + 3600, abs=60)
-    done(site, {"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 0})
+    done(lab, {"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 0})
 
 
-def test_the_past_has_the_owners_of_a_moment_or_all(site: cluster.SimulatedCluster) -> None:
-    before = site.world.clock.now()
-    site.run(site.world.clock.sleep(60))
-    first = create(site, "old.example", "192.0.2.40")
-    between = site.world.clock.now()
-    site.run(site.world.clock.sleep(60))
-    remove(site, "old.example")
-    site.run(site.world.clock.sleep(60))
-    second = create(site, "new.example", "192.0.2.40")
+def test_the_past_has_the_owners_of_a_moment_or_all(lab: cluster.SimulatedCluster) -> None:
+    before = lab.world.clock.now()
+    lab.run(lab.world.clock.sleep(60))
+    first = create(lab, "old.example", "192.0.2.40")
+    between = lab.world.clock.now()
+    lab.run(lab.world.clock.sleep(60))
+    remove(lab, "old.example")
+    lab.run(lab.world.clock.sleep(60))
+    second = create(lab, "new.example", "192.0.2.40")
     for text in ("192.0.2.40", "192.0.2.40/31"):
-        assert rows(site, text, at=before) == []
-        assert rows(site, text, at=between) == [("in use", "old.example", first)]
-        assert rows(site, text, past=True) == [
+        assert rows(lab, text, at=before) == []
+        assert rows(lab, text, at=between) == [("in use", "old.example", first)]
+        assert rows(lab, text, past=True) == [
             ("was in use", "old.example", first),
             ("in use", "new.example", second),
         ]
-    assert rows(site, "old.example", past=True) == [("was in use", "old.example", first)]
-    assert rows(site, "192.0.2.50", at=between) == [("external", "", None)]
-    assert answer(site, "192.0.2.40", past=True)["rows"][0]["network"] == NET
+    assert rows(lab, "old.example", past=True) == [("was in use", "old.example", first)]
+    assert rows(lab, "192.0.2.50", at=between) == [("external", "", None)]
+    assert answer(lab, "192.0.2.40", past=True)["rows"][0]["network"] == NET
 
 
-def test_an_address_without_an_owner_is_free_and_unknown_ones_are_refused(site: cluster.SimulatedCluster) -> None:
-    assert rows(site, "192.0.2.99") == [("free", "", None)]
-    assert rows(site, "10.9.0.0/16") == []
+def test_an_address_without_an_owner_is_free_and_unknown_ones_are_refused(lab: cluster.SimulatedCluster) -> None:
+    assert rows(lab, "192.0.2.99") == [("free", "", None)]
+    assert rows(lab, "10.9.0.0/16") == []
     for arguments, problem in (
         (("10.9.9.9", None, False, 10), "no network has a subnet with 10.9.9.9"),
         (("aa:00:00:00:00:99", None, False, 10), "no NIC and no port has the MAC address"),
@@ -123,15 +123,15 @@ def test_an_address_without_an_owner_is_free_and_unknown_ones_are_refused(site: 
         (("192.0.2.1", None, False, 0), "is not between 1 and"),
         (("192.0.2.1", None, False, addresses.ROW_LIMIT + 1), "is not between 1 and"),
     ):
-        assert problem in talk.failure(site, "QueryAddress", *arguments)[1]
+        assert problem in talk.failure(lab, "QueryAddress", *arguments)[1]
 
 
 def test_more_rows_than_asked_for_and_too_many_to_date_are_said(
-    site: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create(site, "many.example", "192.0.2.60")
-    limited = cast("dict[str, Any]", site.run(site.luxi("QueryAddress", "192.0.2.0/24", None, False, 1)))
+    create(lab, "many.example", "192.0.2.60")
+    limited = cast("dict[str, Any]", lab.run(lab.luxi("QueryAddress", "192.0.2.0/24", None, False, 1)))
     assert (len(limited["rows"]), limited["complete"]) == (1, False)
-    assert answer(site, "192.0.2.0/24")["dated"]
+    assert answer(lab, "192.0.2.0/24")["dated"]
     monkeypatch.setattr(addresses, "ORIGINS", 1)
-    assert not answer(site, "192.0.2.0/24")["dated"]
+    assert not answer(lab, "192.0.2.0/24")["dated"]

@@ -65,12 +65,14 @@ def test_60_wrong_passwords_of_the_same_machine_do_not_delay_the_right_one(world
 
 
 def test_the_newest_attempt_is_checked_first(world: World) -> None:
-    site = KnownUsers(world)
+    known_users = KnownUsers(world)
 
     async def exhausted() -> tuple[str, float]:
         for turn in range(4):
-            await asyncio.gather(*(site.log_in("alice", f"{turn} {each}", HOME) for each in range(attempts.WAITING)))
-        _, own = await site.besieged(attempts.WAITING - 1, peer=HOME)
+            await asyncio.gather(
+                *(known_users.log_in("alice", f"{turn} {each}", HOME) for each in range(attempts.WAITING))
+            )
+        _, own = await known_users.besieged(attempts.WAITING - 1, peer=HOME)
         return own
 
     queue_seconds = attempts.WAITING / attempts.PER_SECOND
@@ -80,15 +82,15 @@ def test_the_newest_attempt_is_checked_first(world: World) -> None:
 
 
 def test_wrong_passwords_are_checked_at_a_bounded_rate(world: World) -> None:
-    site = KnownUsers(world)
+    known_users = KnownUsers(world)
 
     async def guess() -> int:
-        checked, end = 0, site.clock.monotonic() + 30
+        checked, end = 0, known_users.clock.monotonic() + 30
         number = 0
         running = set[asyncio.Task[tuple[str, float]]]()
-        while site.clock.monotonic() < end:
+        while known_users.clock.monotonic() < end:
             number += 1
-            running.add(asyncio.ensure_future(site.log_in("alice", f"wrong{number}", ATTACKER)))
+            running.add(asyncio.ensure_future(known_users.log_in("alice", f"wrong{number}", ATTACKER)))
             await asyncio.sleep(0.05)
         for task in running:
             checked += (await task)[0] == "wrong"
@@ -121,9 +123,9 @@ def test_who_has_guessed_gets_no_new_burst_when_others_are_forgotten(
 
 
 def test_a_wrong_password_is_answered_after_a_second_whoever_the_user_is(world: World) -> None:
-    site = KnownUsers(world)
+    known_users = KnownUsers(world)
     for name in ("alice", "nobody"):
-        outcome, seconds = world.run(site.log_in(name, "wrong", ATTACKER))
+        outcome, seconds = world.run(known_users.log_in(name, "wrong", ATTACKER))
         assert outcome == "wrong"
         assert seconds >= users.WRONG_PASSWORD_SECONDS
 
@@ -132,18 +134,18 @@ def test_a_wrong_password_counts_as_delayed_only_until_its_answer(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(users, "MAX_DELAYED", 1)
-    site = KnownUsers(world)
-    assert [world.run(site.log_in("alice", f"wrong{each}", HOME))[0] for each in range(3)] == ["wrong"] * 3
+    known_users = KnownUsers(world)
+    assert [world.run(known_users.log_in("alice", f"wrong{each}", HOME))[0] for each in range(3)] == ["wrong"] * 3
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_the_oldest_attempt_is_refused_if_more_than_the_limit_wait(world: World, more: int) -> None:
-    site = CostlyChecks(world, seconds=0)
+    costly_checks = CostlyChecks(world, seconds=0)
 
     async def together() -> list[bool | None]:
         for _ in range(2):
-            await site.guess(("alice", HOME), attempts.BURST // 2)
-        guesses = [site.guess(("alice", HOME), 1) for _ in range(attempts.WAITING + more)]
+            await costly_checks.guess(("alice", HOME), attempts.BURST // 2)
+        guesses = [costly_checks.guess(("alice", HOME), 1) for _ in range(attempts.WAITING + more)]
         return [result for results in await asyncio.gather(*guesses) for result in results]
 
     assert world.run(together()) == [None] * more + [False] * attempts.WAITING
@@ -219,23 +221,23 @@ ELSEWHERE = [f"198.51.100.{number}" for number in range(60)]
     ids=["one address", "the same address", "60 addresses", "no user", "the same user", "60 users", "3 users"],
 )
 def test_guessers_do_not_delay_the_first_log_in_of_anybody_else(world: World, guessers: list[attempts.Key]) -> None:
-    site = CostlyChecks(world)
-    assert max(world.run(site.besieged(guessers, ("alice", HOME)))) < 1
-    assert site.most <= attempts.CONCURRENT_CHECKS
+    costly_checks = CostlyChecks(world)
+    assert max(world.run(costly_checks.besieged(guessers, ("alice", HOME)))) < 1
+    assert costly_checks.most <= attempts.CONCURRENT_CHECKS
 
 
 def test_users_and_their_addresses_take_turns(world: World) -> None:
-    site = CostlyChecks(world)
+    costly_checks = CostlyChecks(world)
     checked: list[attempts.Key] = []
 
     async def together() -> None:
         keys = [("alice", HOME), ("alice", ATTACKER), ("bob", ATTACKER)]
 
         async def wrong_password(key: attempts.Key) -> None:
-            await site.guess(key, 1)
+            await costly_checks.guess(key, 1)
             checked.append(key)
 
-        await asyncio.gather(*(site.guess(key, 1) for key in keys))  # from now on all have the same standing
+        await asyncio.gather(*(costly_checks.guess(key, 1) for key in keys))  # from now on all have the same standing
         await asyncio.gather(*(wrong_password(key) for key in keys for _ in range(4)))
 
     world.run(together())
@@ -247,13 +249,13 @@ def test_users_and_their_addresses_take_turns(world: World) -> None:
 
 @pytest.mark.parametrize("position", [0, 1, 50, attempts.BURST - 1])
 def test_as_many_attempts_as_the_burst_are_all_checked_if_they_arrive_at_once(world: World, position: int) -> None:
-    site = CostlyChecks(world)
+    costly_checks = CostlyChecks(world)
     key = ("alice", HOME)
 
     async def together() -> list[bool | None]:
         passwords = [f"wrong{number}" for number in range(attempts.BURST - 1)]
         passwords.insert(position, "right")
-        return await asyncio.gather(*(site.attempt(key, each) for each in passwords))
+        return await asyncio.gather(*(costly_checks.attempt(key, each) for each in passwords))
 
     results = world.run(together())
     assert [number for number, result in enumerate(results) if result] == [position]
@@ -261,13 +263,13 @@ def test_as_many_attempts_as_the_burst_are_all_checked_if_they_arrive_at_once(wo
 
 
 def test_the_attempt_of_a_user_who_has_not_guessed_is_not_refused_for_those_of_many_addresses(world: World) -> None:
-    site = CostlyChecks(world)
+    costly_checks = CostlyChecks(world)
 
     async def together() -> list[bool | None]:
-        guesses = [asyncio.ensure_future(site.guess(("bob", f"10.0.0.{each}"), 1)) for each in range(200)]
+        guesses = [asyncio.ensure_future(costly_checks.guess(("bob", f"10.0.0.{each}"), 1)) for each in range(200)]
         await asyncio.sleep(0)
-        own = asyncio.ensure_future(site.attempt(("alice", HOME), "right"))
-        more = [asyncio.ensure_future(site.guess(("bob", f"10.0.1.{each}"), 1)) for each in range(200)]
+        own = asyncio.ensure_future(costly_checks.attempt(("alice", HOME), "right"))
+        more = [asyncio.ensure_future(costly_checks.guess(("bob", f"10.0.1.{each}"), 1)) for each in range(200)]
         assert await own is True
         return [result for guess in (*guesses, *more) for result in await guess]
 
@@ -292,48 +294,48 @@ def test_a_check_that_fails_reports_its_error_and_the_others_go_on(world: World)
 
 
 def test_a_right_password_is_remembered_for_minutes_and_until_the_file_changes(world: World) -> None:
-    site = KnownUsers(world)
+    known_users = KnownUsers(world)
     checks = []
-    verify = site.users._verify
+    verify = known_users.users._verify
 
     async def counted(user: users.User | None, password: str, digest: bytes) -> bool:
         checks.append(password)
         return await verify(user, password, digest)
 
-    site.users._verify = counted  # type: ignore[method-assign]
+    known_users.users._verify = counted  # type: ignore[method-assign]
 
     async def log_in(seconds: float) -> int:
-        await site.clock.sleep(seconds)
-        assert (await site.log_in("alice", "right", HOME))[0] == "right"
+        await known_users.clock.sleep(seconds)
+        assert (await known_users.log_in("alice", "right", HOME))[0] == "right"
         return len(checks)
 
     most = users.REMEMBERED_SECONDS
     assert [world.run(log_in(seconds)) for seconds in (0, most - 1, most - 1, most + 1)] == [1, 1, 1, 2]
-    world.run(site.clock.sleep(1))
-    world.run(site.users._runtime.disk.write(PATH, b"alice right read\n"))
+    world.run(known_users.clock.sleep(1))
+    world.run(known_users.users._runtime.disk.write(PATH, b"alice right read\n"))
     assert world.run(log_in(0)) == 3
-    assert b"right" not in repr(site.users._proven).encode()
+    assert b"right" not in repr(known_users.users._proven).encode()
 
 
 def test_many_clients_with_the_same_right_password_are_all_accepted_at_once(world: World) -> None:
-    site = KnownUsers(world)
+    known_users = KnownUsers(world)
 
     async def together() -> list[tuple[str, float]]:
-        return await asyncio.gather(*(site.log_in("alice", "right", HOME) for _ in range(200)))
+        return await asyncio.gather(*(known_users.log_in("alice", "right", HOME) for _ in range(200)))
 
     assert {outcome for outcome, _ in world.run(together())} == {"right"}
 
 
 def test_attempts_from_many_addresses_leave_the_queue_of_another_alone(world: World) -> None:
-    site = KnownUsers(world)
+    known_users = KnownUsers(world)
 
     async def besieged() -> tuple[list[str], tuple[str, float]]:
         guesses = [
-            asyncio.ensure_future(site.log_in("alice", f"wrong{each}", f"198.51.100.{each % 20}"))
+            asyncio.ensure_future(known_users.log_in("alice", f"wrong{each}", f"198.51.100.{each % 20}"))
             for each in range(1000)
         ]
         await asyncio.sleep(0.01)
-        own = await site.log_in("alice", "right", HOME)
+        own = await known_users.log_in("alice", "right", HOME)
         return [(await guess)[0] for guess in guesses], own
 
     outcomes, (outcome, seconds) = world.run(besieged())
@@ -343,10 +345,10 @@ def test_attempts_from_many_addresses_leave_the_queue_of_another_alone(world: Wo
 
 
 def test_ipv6_addresses_of_one_network_are_one_peer(world: World) -> None:
-    site = KnownUsers(world)
+    known_users = KnownUsers(world)
 
     async def guess() -> list[str]:
-        tasks = [site.log_in("alice", f"wrong{each}", f"2001:db8::{each:x}") for each in range(1, 61)]
+        tasks = [known_users.log_in("alice", f"wrong{each}", f"2001:db8::{each:x}") for each in range(1, 61)]
         return [outcome for outcome, _ in await asyncio.gather(*tasks)]
 
     assert world.run(guess()).count("wrong") <= attempts.WAITING

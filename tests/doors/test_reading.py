@@ -1,7 +1,7 @@
 """Reading on a cluster with the setting ``rules``: no wire shows an invisible object in any way.
 
-``Site`` is a simulated cluster with three node groups, and with objects of each kind in each. What a user may see is
-worked out here from the rules by ``access.decide``, apart from the code that is tested.
+``RuledCluster`` is a simulated cluster with three node groups, and with objects of each kind in each. What a user may
+see is worked out here from the rules by ``access.decide``, apart from the code that is tested.
 """
 
 import base64
@@ -54,7 +54,7 @@ UNKNOWN = {"name": "vm-zzz", "uuid": "00000000-0000-4000-8000-000000000000", "ad
 UNKNOWN |= {"mac": "aa:bb:cc:dd:ee:ff"}
 
 
-class Site:
+class RuledCluster:
     """A simulated cluster whose peers on LUXI may be other users than root, and its remote API."""
 
     def __init__(self, simulated: cluster.SimulatedCluster, patch: pytest.MonkeyPatch) -> None:
@@ -165,10 +165,10 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def lab() -> Iterator[RuledCluster]:
     with pytest.MonkeyPatch.context() as patch, cluster.SimulatedCluster(seed=7, nodes=3) as simulated:
         simulated.run(simulated.build())
-        here = Site(simulated, patch)
+        here = RuledCluster(simulated, patch)
         yield here
         here.become("root")
 
@@ -302,10 +302,10 @@ def _scopes(net: str) -> list[str]:
 @settings(max_examples=20, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.lists(st.sampled_from(ROLES), max_size=3, unique=True), st.randoms(use_true_random=False))
 def test_no_answer_names_or_hints_at_an_invisible_object(
-    site: Site, roles: list[tuple[str, str]], chance: random.Random
+    lab: RuledCluster, roles: list[tuple[str, str]], chance: random.Random
 ) -> None:
-    site.rule(*roles)
-    state, hidden = site.state, hidden_texts(site.state, seen_by(site.state, BOB))
+    lab.rule(*roles)
+    state, hidden = lab.state, hidden_texts(lab.state, seen_by(lab.state, BOB))
     # Which addresses of a network are in use is a part of the network.
     whole = {prefix for name, prefix in NETWORKS.items() if any(on in _scopes(name) for _, on in roles)}
     hidden = {text: kind for text, kind in hidden.items() if text.rpartition(".")[0] not in whole}
@@ -314,135 +314,135 @@ def test_no_answer_names_or_hints_at_an_invisible_object(
     if not {("viewer", "cluster"), ("operator", "cluster")}.isdisjoint(roles):
         hidden = {}
     for method, arguments in questions(state):
-        answer = json.dumps(site.luxi(method, *arguments)[1])
+        answer = json.dumps(lab.luxi(method, *arguments)[1])
         leaks = [text for text in hidden if is_in(text, answer)]
         assert not leaks, (method, arguments, leaks, answer)
     for text in chance.sample(sorted(hidden), min(3, len(hidden))):
         unknown = UNKNOWN[hidden[text]]
         for (method, arguments), (_, unknown_ones) in zip(questions_about(text), questions_about(unknown), strict=True):
-            answers = [json.dumps(site.luxi(method, *each)) for each in (arguments, unknown_ones)]
+            answers = [json.dumps(lab.luxi(method, *each)) for each in (arguments, unknown_ones)]
             assert answers[0].replace(text, "X") == answers[1].replace(unknown, "X"), (method, arguments)
 
 
-def test_lists_and_counts_have_visible_objects_and_what_these_use(site: Site) -> None:
-    site.rule(("viewer", "tag:shop"))
-    assert site.names("instance") == ["vm-apple", "vm-birch"]
-    assert site.names("node") == ["node1", "node2"]
-    assert site.names("group") == ["default", "group2"]
-    assert site.names("network") == ["lan-aqua"]
+def test_lists_and_counts_have_visible_objects_and_what_these_use(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "tag:shop"))
+    assert lab.names("instance") == ["vm-apple", "vm-birch"]
+    assert lab.names("node") == ["node1", "node2"]
+    assert lab.names("group") == ["default", "group2"]
+    assert lab.names("network") == ["lan-aqua"]
     columns = ["name", "pinst_cnt", "pinst_list", "mfree"]
-    result = msgspec.convert(site.result("Query", "node", columns, None), dict[str, object])
+    result = msgspec.convert(lab.result("Query", "node", columns, None), dict[str, object])
     # How much memory a node has free says what others use.
     assert result["data"] == [
         [[0, "node1"], [0, 1], [0, ["vm-apple"]], [3, None]],
         [[0, "node2"], [0, 1], [0, ["vm-birch"]], [3, None]],
     ]
     columns = ["name", "inst_list", "used_count", "pools", "quarantined_count", "external_reservations"]
-    result = msgspec.convert(site.result("Query", "network", columns, None), dict[str, object])
+    result = msgspec.convert(lab.result("Query", "network", columns, None), dict[str, object])
     assert result["data"] == [[[0, "lan-aqua"], [0, ["vm-apple", "vm-birch"]], [0, 2], [0, []], [0, 0], [3, None]]]
     for what in ("access", "token", "lock", "export", "subnetpool", "port", "job"):
-        result = msgspec.convert(site.result("Query", what, ["uuid"], None), dict[str, object])
+        result = msgspec.convert(lab.result("Query", what, ["uuid"], None), dict[str, object])
         # The ports are the NICs of visible instances.
         expected = {"access": 1, "port": 2}.get(what, 0)
         assert len(msgspec.convert(result["data"], list[object])) == expected, what
 
 
-def test_a_network_that_is_seen_whole_says_which_addresses_are_in_use_but_not_by_whom(site: Site) -> None:
-    site.rule(("viewer", "network:lan-blue"))
-    assert (site.names("network"), site.names("instance"), site.names("node")) == (["lan-blue"], [], [])
-    assert site.names("port") == ["port-holly"]
-    answer = msgspec.convert(site.result("QueryAddress", "198.18.1.0/24", None, False, 100), dict[str, object])
+def test_a_network_that_is_seen_whole_says_which_addresses_are_in_use_but_not_by_whom(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "network:lan-blue"))
+    assert (lab.names("network"), lab.names("instance"), lab.names("node")) == (["lan-blue"], [], [])
+    assert lab.names("port") == ["port-holly"]
+    answer = msgspec.convert(lab.result("QueryAddress", "198.18.1.0/24", None, False, 100), dict[str, object])
     rows = msgspec.convert(answer["rows"], list[dict[str, object]])
     states_of = {str(row["address"]): (row["state"], row["owner"], row["mac"]) for row in rows}
     assert states_of["198.18.1.60"] == states_of["198.18.1.61"] == ("in use", "", "")
     assert states_of["198.18.1.77"][:2] == ("in use", "port-holly")
     assert states_of["198.18.1.1"] == ("gateway", "", "")
-    result = msgspec.convert(site.result("Query", "network", ["quarantine", "used_count"], None), dict[str, object])
+    result = msgspec.convert(lab.result("Query", "network", ["quarantine", "used_count"], None), dict[str, object])
     assert result["data"] == [[[0, []], [0, 1]]]
 
 
-def test_everybody_who_reads_sees_everything_without_the_setting(site: Site) -> None:
-    site.rule()
-    assert site.names("instance") == []
-    site.do("OP_CLUSTER_SET_PARAMS", reading="all")
-    assert site.names("instance") == sorted(INSTANCES)
-    assert site.names("export") == []
-    site.do("OP_CLUSTER_SET_PARAMS", reading="rules")
-    assert site.names("instance") == []
+def test_everybody_who_reads_sees_everything_without_the_setting(lab: RuledCluster) -> None:
+    lab.rule()
+    assert lab.names("instance") == []
+    lab.do("OP_CLUSTER_SET_PARAMS", reading="all")
+    assert lab.names("instance") == sorted(INSTANCES)
+    assert lab.names("export") == []
+    lab.do("OP_CLUSTER_SET_PARAMS", reading="rules")
+    assert lab.names("instance") == []
 
 
-def test_a_viewer_of_the_cluster_reads_as_administrators_do_and_changes_nothing(site: Site) -> None:
-    site.rule(("viewer", "cluster"))
-    assert site.names("instance") == site.names("instance", user="root") == sorted(INSTANCES)
+def test_a_viewer_of_the_cluster_reads_as_administrators_do_and_changes_nothing(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "cluster"))
+    assert lab.names("instance") == lab.names("instance", user="root") == sorted(INSTANCES)
     for method in ("ExportConfig", "QueryMeasures", "QueryPackages"):
-        site.result(method)
+        lab.result(method)
     stop = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": "vm-apple"}
-    is_done, result = site.luxi("SubmitJob", [stop])
+    is_done, result = lab.luxi("SubmitJob", [stop])
     assert not is_done
     assert "may not operate instance vm-apple" in str(result)
 
 
-def test_a_method_that_is_in_no_table_is_refused(site: Site) -> None:
+def test_a_method_that_is_in_no_table_is_refused(lab: RuledCluster) -> None:
     assert METHODS.keys() >= reading.VIEWED | reading.WHOLE
-    site.rule(("operator", "instance:vm-apple"))
+    lab.rule(("operator", "instance:vm-apple"))
     for method in sorted(METHODS.keys() - reading.VIEWED - reading.WHOLE):
-        is_done, result = site.luxi(method, *talk.METHODS[method])
+        is_done, result = lab.luxi(method, *talk.METHODS[method])
         assert (is_done, msgspec.convert(result, tuple[str, tuple[str, str]])[1][1]) == (False, "forbidden"), method
 
 
-def test_users_see_their_own_jobs_alone(site: Site) -> None:
-    site.rule(("operator", "instance:vm-apple"))
+def test_users_see_their_own_jobs_alone(lab: RuledCluster) -> None:
+    lab.rule(("operator", "instance:vm-apple"))
     stop = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": "vm-apple"}
-    number = site.result("SubmitJob", [stop])
-    assert site.result("QueryJobs", None, ["id"]) == [[number]]
-    waited = site.result("WaitForJobChange", number, ["summary"], None, None, 1)
+    number = lab.result("SubmitJob", [stop])
+    assert lab.result("QueryJobs", None, ["id"]) == [[number]]
+    waited = lab.result("WaitForJobChange", number, ["summary"], None, None, 1)
     assert isinstance(waited, list)
     assert waited[0] == ["INSTANCE_SHUTDOWN(vm-apple)"]
-    (first, *_) = site.state.jobs.values()
+    (first, *_) = lab.state.jobs.values()
     for method, more in (("WaitForJobChange", (["status"], None, None, 1)), ("CancelJob", ()), ("ArchiveJob", ())):
-        refusals = [site.luxi(method, each, *more) for each in (first.id, 99_999)]
+        refusals = [lab.luxi(method, each, *more) for each in (first.id, 99_999)]
         assert not refusals[0][0]
         assert str(refusals[0][1]).replace(str(first.id), "X") == str(refusals[1][1]).replace("99999", "X")
 
 
-def test_events_without_a_visible_change_are_left_out_and_causes_of_jobs_of_others_too(site: Site) -> None:
-    site.rule(("viewer", "instance:vm-elder"))
-    last = site.state.serial
-    site.do("OP_TAGS_SET", kind="instance", name="vm-cedar", tags=["t1"])
-    site.do("OP_TAGS_SET", kind="instance", name="vm-elder", tags=["t2"], reason=[["gnt:user", "for order 17", 1]])
+def test_events_without_a_visible_change_are_left_out_and_causes_of_jobs_of_others_too(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "instance:vm-elder"))
+    last = lab.state.serial
+    lab.do("OP_TAGS_SET", kind="instance", name="vm-cedar", tags=["t1"])
+    lab.do("OP_TAGS_SET", kind="instance", name="vm-elder", tags=["t2"], reason=[["gnt:user", "for order 17", 1]])
     for method, arguments in (("WaitForEvents", (last, 100, 0)), ("QueryHistory", (None, None, last + 1, None, 100))):
-        answer = msgspec.convert(site.result(method, *arguments), dict[str, object])
+        answer = msgspec.convert(lab.result(method, *arguments), dict[str, object])
         (event,) = msgspec.convert(answer["events"], list[dict[str, object]])
         changes = msgspec.convert(event["changes"], list[dict[str, str]])
         assert [(each["kind"], each["name"]) for each in changes] == [("instance", "vm-elder")]
         assert event["cause"] == {"opcode": "OP_TAGS_SET"}
-        assert answer["serial"] == site.state.serial
+        assert answer["serial"] == lab.state.serial
 
 
-def test_a_lock_is_visible_to_who_sees_everything(site: Site) -> None:
-    site.rule(("operator", "instance:vm-elder"))
-    site.become("root")
+def test_a_lock_is_visible_to_who_sees_everything(lab: RuledCluster) -> None:
+    lab.rule(("operator", "instance:vm-elder"))
+    lab.become("root")
     op = {"OP_ID": "OP_TEST_DELAY", "duration": 50, "on_nodes": ["node3"]}
-    number = site.simulated.run(site.simulated.submit(op))
-    site.simulated.run(site.simulated.master.clock.sleep(1))
-    assert "node/" in json.dumps(site.result("Query", "lock", ["name", "owner"], None, user="root"))
-    result = msgspec.convert(site.result("Query", "lock", ["name", "owner"], None), dict[str, object])
+    number = lab.simulated.run(lab.simulated.submit(op))
+    lab.simulated.run(lab.simulated.master.clock.sleep(1))
+    assert "node/" in json.dumps(lab.result("Query", "lock", ["name", "owner"], None, user="root"))
+    result = msgspec.convert(lab.result("Query", "lock", ["name", "owner"], None), dict[str, object])
     assert result["data"] == []
-    site.become("root")
-    site.simulated.run(site.simulated.wait(number))
+    lab.become("root")
+    lab.simulated.run(lab.simulated.wait(number))
 
 
-def test_what_a_node_uses_is_visible_to_who_sees_it_whole(site: Site) -> None:
-    site.rule(("viewer", "instance:vm-elder"), ("viewer", "group:group2"))
-    assert site.luxi("QueryUsageHistory", "node", "node2", 0)[0]
-    is_done, result = site.luxi("QueryUsageHistory", "node", "node3", 0)
+def test_what_a_node_uses_is_visible_to_who_sees_it_whole(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "instance:vm-elder"), ("viewer", "group:group2"))
+    assert lab.luxi("QueryUsageHistory", "node", "node2", 0)[0]
+    is_done, result = lab.luxi("QueryUsageHistory", "node", "node3", 0)
     assert not is_done
     assert "is visible to users with a role on its node group" in str(result)
     # Simulated nodes measure nothing, so the filter of their answers is called with the names of these.
-    services = cast("Services", types.SimpleNamespace(view=lambda: views.Views().of(site.state, BOB)))
+    services = cast("Services", types.SimpleNamespace(view=lambda: views.Views().of(lab.state, BOB)))
     named = [
         (node.name, name)
-        for node in sorted(site.state.nodes.values(), key=lambda node: node.name)
+        for node in sorted(lab.state.nodes.values(), key=lambda node: node.name)
         for name in ("", *INSTANCES)
         if usage._is_visible(services, node.uuid, name)
     ]
@@ -450,56 +450,56 @@ def test_what_a_node_uses_is_visible_to_who_sees_it_whole(site: Site) -> None:
     assert {name for _, name in named} == {"", "vm-birch", "vm-cedar", "vm-elder"}
 
 
-def test_the_result_of_a_job_does_not_name_the_owner_of_an_address(site: Site) -> None:
-    site.rule(("admin", "group:group3"), ("operator", "network:lan-blue"))
+def test_the_result_of_a_job_does_not_name_the_owner_of_an_address(lab: RuledCluster) -> None:
+    lab.rule(("admin", "group:group3"), ("operator", "network:lan-blue"))
     create = {
         "OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm-own", "pnode": "node3", "disk_template": "diskless",
         "nics": [{"network": "lan-blue", "ip": "198.18.1.60"}], "no_install": True,
     }  # fmt: skip
-    number, status, results = msgspec.convert(site.result("RunJob", [create], 600), tuple[int, str, list[object]])
+    number, status, results = msgspec.convert(lab.result("RunJob", [create], 600), tuple[int, str, list[object]])
     assert status == "error"
-    for text in (json.dumps(results), json.dumps(site.result("QueryJobs", [number], ["opresult", "oplog"]))):
+    for text in (json.dumps(results), json.dumps(lab.result("QueryJobs", [number], ["opresult", "oplog"]))):
         assert "address 198.18.1.60" in text
         assert views.HIDDEN in text
         assert "vm-cedar" not in text
-    whole = json.dumps(site.result("QueryJobs", [number], ["opresult"], user="root"))
+    whole = json.dumps(lab.result("QueryJobs", [number], ["opresult"], user="root"))
     assert "vm-cedar" in whole
 
 
-def test_a_request_about_more_than_its_user_sees_is_refused_without_names(site: Site) -> None:
-    site.rule(("admin", "group:group2"))
-    site.rule(("admin", "group:group2"), ("operator", "network:lan-aqua"))
+def test_a_request_about_more_than_its_user_sees_is_refused_without_names(lab: RuledCluster) -> None:
+    lab.rule(("admin", "group:group2"))
+    lab.rule(("admin", "group:group2"), ("operator", "network:lan-aqua"))
     evacuate = {"OP_ID": "OP_INSTANCE_CHANGE_GROUP", "instance_name": "vm-birch", "target_groups": []}
-    is_done, result = site.luxi("SubmitJob", [evacuate])
+    is_done, result = lab.luxi("SubmitJob", [evacuate])
     assert not is_done
     assert "about all that it concerns" in str(result)
     assert not {"group3", "node3", "default"} & {*re.findall(r"\w+", str(result))}
 
 
-def test_the_remote_api_lists_what_its_user_sees(site: Site) -> None:
-    site.rule(("viewer", "instance:vm-dogwood"))
-    assert site.json("bob", "/2/instances") == [{"id": "vm-dogwood", "uri": "/2/instances/vm-dogwood"}]
-    assert len(msgspec.convert(site.json("alice", "/2/instances"), list[object])) == len(INSTANCES)
-    assert site.json("bob", "/2/jobs") == []
-    answers = [site.http("bob", "GET", f"/2/instances/{name}") for name in ("vm-apple", "vm-zzz")]
+def test_the_remote_api_lists_what_its_user_sees(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "instance:vm-dogwood"))
+    assert lab.json("bob", "/2/instances") == [{"id": "vm-dogwood", "uri": "/2/instances/vm-dogwood"}]
+    assert len(msgspec.convert(lab.json("alice", "/2/instances"), list[object])) == len(INSTANCES)
+    assert lab.json("bob", "/2/jobs") == []
+    answers = [lab.http("bob", "GET", f"/2/instances/{name}") for name in ("vm-apple", "vm-zzz")]
     assert [each.status for each in answers] == [404, 404]
     assert answers[0].body.replace(b"vm-apple", b"X") == answers[1].body.replace(b"vm-zzz", b"X")
-    info = msgspec.convert(site.json("bob", "/2/info"), dict[str, object])
+    info = msgspec.convert(lab.json("bob", "/2/info"), dict[str, object])
     assert (info["master"], info["name"]) == (None, "lab.example")
-    metrics = site.http("bob", "GET", "/metrics").body.decode()
+    metrics = lab.http("bob", "GET", "/metrics").body.decode()
     assert 'gantry_instances{node="node3",status="running"} 1.0' in metrics
     assert not re.search("node1|node2|vm-apple|luxi_request|node_up{", metrics)
-    assert "node1" in site.http("alice", "GET", "/metrics").body.decode()
+    assert "node1" in lab.http("alice", "GET", "/metrics").body.decode()
 
 
-def test_an_object_that_becomes_invisible_leaves_an_open_stream(site: Site) -> None:
-    site.rule(("viewer", "instance:vm-elder"))
+def test_an_object_that_becomes_invisible_leaves_an_open_stream(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "instance:vm-elder"))
 
     async def scenario() -> list[str]:
         login = base64.b64encode(b"bob:two").decode()
         request = http_interface.Request("GET", "/2/events", b"", {"authorization": f"Basic {login}"})
-        site.become("gantry-rapi", "gantry-admin")
-        answer = await site.server.answer(request)
+        lab.become("gantry-rapi", "gantry-admin")
+        answer = await lab.server.answer(request)
         assert answer.pieces
         messages: list[str] = []
 
@@ -509,30 +509,30 @@ def test_an_object_that_becomes_invisible_leaves_an_open_stream(site: Site) -> N
 
         async def tag(name: str, tags: str) -> None:
             op = {"OP_ID": "OP_TAGS_SET", "kind": "instance", "name": name, "tags": [tags]}
-            await site.simulated.done(op)
+            await lab.simulated.done(op)
 
         pieces = answer.pieces
         await read_until("begin")
         await tag("vm-cedar", "hidden1")
         await tag("vm-elder", "seen1")
         await read_until("vm-elder")
-        await site.simulated.done({"OP_ID": "OP_ACCESS_REMOVE", "who": "user:bob"})
+        await lab.simulated.done({"OP_ID": "OP_ACCESS_REMOVE", "who": "user:bob"})
         await read_until("event: lost")
         await tag("vm-elder", "hidden2")
-        await site.simulated.done({"OP_ID": "OP_ACCESS_ADD", "who": "user:bob", "role": "viewer", "on": "tag:web"})
+        await lab.simulated.done({"OP_ID": "OP_ACCESS_ADD", "who": "user:bob", "role": "viewer", "on": "tag:web"})
         await read_until("event: lost")
         await tag("vm-elder", "seen3")
         await read_until("vm-elder")
         await pieces.aclose()
         return messages
 
-    text = "".join(site.simulated.run(scenario()))
+    text = "".join(lab.simulated.run(scenario()))
     assert "vm-cedar" not in text
     assert text.count('"name":"vm-elder"') == 2
 
 
-def test_tokens_narrow_what_their_user_sees(site: Site) -> None:
-    site.rule(("viewer", "tag:shop"))
+def test_tokens_narrow_what_their_user_sees(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "tag:shop"))
     for number, (user, extent, roles) in enumerate(
         (
             ("alice", "read", []),
@@ -542,12 +542,12 @@ def test_tokens_narrow_what_their_user_sees(site: Site) -> None:
     ):
         text = token_text.make(user, number=bytes([number]) * 8, secret=b"s" * 32)
         token = {"id": token_text.identifier(text), "secret_hash": token_text.secret_hash(text), "name": f"t{number}"}
-        site.do("OP_TOKEN_ADD", user=user, **token, extent=extent, roles=roles)
+        lab.do("OP_TOKEN_ADD", user=user, **token, extent=extent, roles=roles)
     names = []
     for name, is_admin in (("alice:t0", True), ("alice:t1", True), ("bob:t2", False)):
-        named = {"name": name[:-3], "write": is_admin, "token": site.state.names["apitokens", name]}
-        site.become("gantry-rapi", "gantry-admin")
+        named = {"name": name[:-3], "write": is_admin, "token": lab.state.names["apitokens", name]}
+        lab.become("gantry-rapi", "gantry-admin")
         message = {"method": "Query", "args": ["instance", ["name"], None], "user": named}
-        result = msgspec.convert(site.ask(json.dumps(message).encode() + talk.ETX)[1], dict[str, list[object]])
+        result = msgspec.convert(lab.ask(json.dumps(message).encode() + talk.ETX)[1], dict[str, list[object]])
         names.append([row[0][1] for row in msgspec.convert(result["data"], list[list[list[object]]])])
     assert names == [sorted(INSTANCES), ["vm-elder"], ["vm-birch"]]

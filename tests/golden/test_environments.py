@@ -95,8 +95,8 @@ def vm(card: instance.Nic) -> instance.Instance:
     )
 
 
-def house(card: instance.Nic) -> build.House:
-    return build.House(OWNER, GROUP, EMPTY, *NODES, *NETWORKS, vm(card))
+def build_lab(card: instance.Nic) -> build.MemoryCluster:
+    return build.MemoryCluster(OWNER, GROUP, EMPTY, *NODES, *NETWORKS, vm(card))
 
 
 def text(title: str, values: Mapping[str, str]) -> list[str]:
@@ -113,7 +113,7 @@ def compare(name: str, lines: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", NICS)
 def test_scripts_receive_each_kind_of_nic_as_in_the_golden_file(kind: str) -> None:
-    state = house(NICS[kind]).state
+    state = build_lab(NICS[kind]).state
     whole = fill.fill(state, state.instances["i1"])
     script = script_environment.os_script(whole, {"d1": "/file/d1"}, api_version=20, debug=0, reinstall=False)
     interface = script_environment.nic(whole, whole.nics[0], interface="gnt0", action="up")
@@ -232,33 +232,31 @@ def test_every_operation_that_has_hooks_is_written_down() -> None:
 
 @pytest.mark.parametrize("path", [*OPERATIONS, "cluster-destroy"])
 async def test_hooks_of_each_operation_receive_what_the_golden_file_says(path: str) -> None:
-    cluster_house = house(NICS["one-address"])
+    lab = build_lab(NICS["one-address"])
     op = OPERATIONS.get(path) or opcodes.ClusterDestroy()
     if path == "cluster-destroy":
-        cluster_house = build.House(OWNER, cluster.NodeGroup(uuid="g", name="default"), *NODES)
+        lab = build.MemoryCluster(OWNER, cluster.NodeGroup(uuid="g", name="default"), *NODES)
     if path in ANYWHERE:
-        cluster_house.put(structs.replace(vm(NICS["one-address"]), disk_template="diskless", disks=()), FAR, DISTANT)
-        cluster_house.machine("node2.example").running[VM] = fill.fill(
-            cluster_house.state, cluster_house.state.instance(VM)
-        )
+        lab.put(structs.replace(vm(NICS["one-address"]), disk_template="diskless", disks=()), FAR, DISTANT)
+        lab.machine("node2.example").running[VM] = fill.fill(lab.state, lab.state.instance(VM))
     if path == "node-add":
-        cluster_house.nodes.machines["203.0.113.9"] = build.Machine(joined=False)
+        lab.nodes.machines["203.0.113.9"] = build.Machine(joined=False)
     if path == "mirrors-replace":
         mirror = instance.Mirror(minors={NODES[0].uuid: 0, NODES[1].uuid: 0}, port=11000, secret="s")
         disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
-        cluster_house.put(structs.replace(vm(NICS["one-address"]), disk_template="drbd", disks=(disk,)))
+        lab.put(structs.replace(vm(NICS["one-address"]), disk_template="drbd", disks=(disk,)))
         for name in ("node1.example", "node2.example"):
-            cluster_house.machine(name).disks["d1"] = 64
-    before = cluster_house.state
-    plan = await cluster_house.plan(op)
+            lab.machine(name).disks["d1"] = 64
+    before = lab.state
+    plan = await lab.plan(op)
     assert plan.hooks
     assert plan.hooks.path == path
-    cluster_house.change(plan.changes)
+    lab.change(plan.changes)
     for step in plan.steps:
-        cluster_house.change(step.changes)
+        lab.change(step.changes)
     if plan.finish and not isinstance(op, opcodes.NodeAdd):
-        cluster_house.change(plan.finish(cluster_house.state))
-    compare(path, _describe(plan.hooks, op.op_id, before=before, after=cluster_house.state))
+        lab.change(plan.finish(lab.state))
+    compare(path, _describe(plan.hooks, op.op_id, before=before, after=lab.state))
 
 
 def _describe(planned: base.Hooks, op_code: str, *, before: states.Snapshot, after: states.Snapshot) -> list[str]:

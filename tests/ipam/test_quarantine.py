@@ -37,109 +37,109 @@ class QuarantinedState(embedding.FollowedState):
 
 
 def test_a_released_address_is_in_quarantine_for_the_hold_time_and_free_then() -> None:
-    house = QuarantinedState()
-    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
-    house.commit(states.Delete("instances", "v"))
-    house.time += HOLD - 1
-    assert (house.pick(ANY), house.free()) == (["10.0.0.2"], 2)
+    quarantined_state = QuarantinedState()
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    quarantined_state.commit(states.Delete("instances", "v"))
+    quarantined_state.time += HOLD - 1
+    assert (quarantined_state.pick(ANY), quarantined_state.free()) == (["10.0.0.2"], 2)
     with pytest.raises(
         errors.BusyError,
         match=r"10\.0\.0\.1 of network net1 was released by instance v\.example and is in quarantine for another 1 s",
     ):
-        house.pick(embedding.specific("10.0.0.1"))
-    assert house.pick(embedding.specific("10.0.0.1", force=True)) == ["10.0.0.1"]
-    house.time += 1
-    assert (house.free(), house.pick(ANY)) == (3, ["10.0.0.1"])
-    assert house.pick(embedding.specific("10.0.0.1")) == ["10.0.0.1"]
+        quarantined_state.pick(embedding.specific("10.0.0.1"))
+    assert quarantined_state.pick(embedding.specific("10.0.0.1", force=True)) == ["10.0.0.1"]
+    quarantined_state.time += 1
+    assert (quarantined_state.free(), quarantined_state.pick(ANY)) == (3, ["10.0.0.1"])
+    assert quarantined_state.pick(embedding.specific("10.0.0.1")) == ["10.0.0.1"]
 
 
 def test_an_address_that_a_port_released_is_in_quarantine_for_all_but_that_port() -> None:
-    house = QuarantinedState()
-    house.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
-    house.commit(states.Put(embedding.port("p", "10.0.0.2")))
-    assert house.pick(ANY) == ["10.0.0.3"]
+    quarantined_state = QuarantinedState()
+    quarantined_state.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
+    quarantined_state.commit(states.Put(embedding.port("p", "10.0.0.2")))
+    assert quarantined_state.pick(ANY) == ["10.0.0.3"]
     with pytest.raises(
         errors.BusyError, match=r"10\.0\.0\.1 of network net1 was released by port p and is in quarantine"
     ):
-        house.pick(embedding.specific("10.0.0.1"))
-    assert house.pick_for("p", embedding.specific("10.0.0.1")) == "10.0.0.1"
-    house.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
-    assert not list(house.state.resting)
+        quarantined_state.pick(embedding.specific("10.0.0.1"))
+    assert quarantined_state.pick_for("p", embedding.specific("10.0.0.1")) == "10.0.0.1"
+    quarantined_state.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
+    assert not list(quarantined_state.state.resting)
 
 
 def test_without_a_hold_time_nothing_is_in_quarantine() -> None:
-    house = QuarantinedState(hold=0)
-    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
-    house.commit(states.Delete("instances", "v"))
-    assert house.pick(ANY) == ["10.0.0.1"]
-    assert not list(house.state.resting)
+    quarantined_state = QuarantinedState(hold=0)
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    quarantined_state.commit(states.Delete("instances", "v"))
+    assert quarantined_state.pick(ANY) == ["10.0.0.1"]
+    assert not list(quarantined_state.state.resting)
 
 
 def test_an_instance_can_reallocate_its_own_address_at_any_time() -> None:
-    house = QuarantinedState()
-    house.commit(states.Put(embedding.vm("v", "10.0.0.1", "10.0.0.2")))
-    house.commit(states.Put(embedding.vm("v", "10.0.0.2")))
-    assert house.pick_for("v", embedding.specific("10.0.0.1")) == "10.0.0.1"
-    house.commit(states.Put(embedding.vm("v", "10.0.0.2", "10.0.0.1")))
-    assert not list(house.state.resting)
-    house.time += HOLD
-    assert house.pick(ANY) == ["10.0.0.3"]
+    quarantined_state = QuarantinedState()
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.1", "10.0.0.2")))
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.2")))
+    assert quarantined_state.pick_for("v", embedding.specific("10.0.0.1")) == "10.0.0.1"
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.2", "10.0.0.1")))
+    assert not list(quarantined_state.state.resting)
+    quarantined_state.time += HOLD
+    assert quarantined_state.pick(ANY) == ["10.0.0.3"]
 
 
 def test_a_failed_job_leaves_nothing_in_quarantine() -> None:
-    house = QuarantinedState()
-    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
-    house.commit(states.Delete("instances", "v"))
-    house.commit(states.Put(embedding.vm("v", "10.0.0.1")), undo=True)
-    assert not list(house.state.resting)
-    house.commit(states.Delete("instances", "v"), undo=True)
-    assert house.pick(ANY) == ["10.0.0.1"]
+    quarantined_state = QuarantinedState()
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    quarantined_state.commit(states.Delete("instances", "v"))
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.1")), undo=True)
+    assert not list(quarantined_state.state.resting)
+    quarantined_state.commit(states.Delete("instances", "v"), undo=True)
+    assert quarantined_state.pick(ANY) == ["10.0.0.1"]
 
 
 def test_a_new_master_knows_the_quarantined_addresses() -> None:
-    house = QuarantinedState()
-    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
-    house.commit(states.Delete("instances", "v"))
-    house.ledger = embedded.Ledger(lambda: house.time)
-    house.ledger.follow(house.state, house.state, ())
-    assert house.pick(ANY) == ["10.0.0.2"]
-    house.time += HOLD
-    assert house.pick(ANY) == ["10.0.0.1"]
+    quarantined_state = QuarantinedState()
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    quarantined_state.commit(states.Delete("instances", "v"))
+    quarantined_state.ledger = embedded.Ledger(lambda: quarantined_state.time)
+    quarantined_state.ledger.follow(quarantined_state.state, quarantined_state.state, ())
+    assert quarantined_state.pick(ANY) == ["10.0.0.2"]
+    quarantined_state.time += HOLD
+    assert quarantined_state.pick(ANY) == ["10.0.0.1"]
 
 
 def test_an_address_that_is_allocated_after_its_quarantine_stays_used_although_its_record_is_not_deleted() -> None:
-    house = QuarantinedState()
-    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
-    house.commit(states.Delete("instances", "v"))
-    house.time += HOLD
-    house.change(states.Put(embedding.port("p", "10.0.0.1")))
-    assert house.state.resting
-    assert house.pick(ANY) == ["10.0.0.2"]
+    quarantined_state = QuarantinedState()
+    quarantined_state.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    quarantined_state.commit(states.Delete("instances", "v"))
+    quarantined_state.time += HOLD
+    quarantined_state.change(states.Put(embedding.port("p", "10.0.0.1")))
+    assert quarantined_state.state.resting
+    assert quarantined_state.pick(ANY) == ["10.0.0.2"]
 
 
 def test_a_pool_of_quarantined_addresses_is_full_until_the_first_quarantine_ends() -> None:
-    house = QuarantinedState()
+    quarantined_state = QuarantinedState()
     for number in range(3):
-        house.commit(states.Put(embedding.vm(f"v{number}", *house.pick(ANY))))
+        quarantined_state.commit(states.Put(embedding.vm(f"v{number}", *quarantined_state.pick(ANY))))
     for number in (1, 0, 2):
-        house.time += 1
-        house.commit(states.Delete("instances", f"v{number}"))
+        quarantined_state.time += 1
+        quarantined_state.commit(states.Delete("instances", f"v{number}"))
     with pytest.raises(errors.NoRoomError, match=r"is full: 10\.0\.0\.1-10\.0\.0\.3"):
-        house.pick(ANY)
-    house.time += HOLD - 2
-    assert house.pick(ANY) == ["10.0.0.2"]
+        quarantined_state.pick(ANY)
+    quarantined_state.time += HOLD - 2
+    assert quarantined_state.pick(ANY) == ["10.0.0.2"]
 
 
 def test_later_transactions_delete_expired_records() -> None:
-    house = QuarantinedState(pool="10.0.0.1-10.0.0.14")
+    quarantined_state = QuarantinedState(pool="10.0.0.1-10.0.0.14")
     for number in range(10):
-        house.commit(states.Put(embedding.vm(f"v{number}", f"10.0.0.{number + 1}")))
+        quarantined_state.commit(states.Put(embedding.vm(f"v{number}", f"10.0.0.{number + 1}")))
     for number in range(10):
-        house.commit(states.Delete("instances", f"v{number}"))
-    assert len(house.state.resting) == 10 < quarantine.MAX_EXPIRED
-    house.time += HOLD
-    house.commit(states.Put(embedding.vm("w", *house.pick(ANY))))
-    assert not list(house.state.resting)
+        quarantined_state.commit(states.Delete("instances", f"v{number}"))
+    assert len(quarantined_state.state.resting) == 10 < quarantine.MAX_EXPIRED
+    quarantined_state.time += HOLD
+    quarantined_state.commit(states.Put(embedding.vm("w", *quarantined_state.pick(ANY))))
+    assert not list(quarantined_state.state.resting)
 
 
 MOVES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, HOLD)), max_size=40)
@@ -150,34 +150,37 @@ MOVES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, HOLD
 def test_no_address_is_allocated_again_before_its_quarantine_ends(
     moves: list[tuple[int, bool, int]], restart: int
 ) -> None:
-    house = QuarantinedState(pool="10.0.0.1-10.0.0.5")
+    quarantined_state = QuarantinedState(pool="10.0.0.1-10.0.0.5")
     allocated: dict[str, str] = {}
     freed: dict[str, float] = {}
     for step, (number, takes, seconds) in enumerate(moves):
         name = f"v{number}"
-        house.time += seconds
+        quarantined_state.time += seconds
         if step == restart:
-            house.ledger = embedded.Ledger(lambda: house.time)
-            house.ledger.follow(house.state, house.state, ())
+            quarantined_state.ledger = embedded.Ledger(lambda: quarantined_state.time)
+            quarantined_state.ledger.follow(quarantined_state.state, quarantined_state.state, ())
         if takes and name not in allocated:
             usable = [f"10.0.0.{n}" for n in range(1, 6) if f"10.0.0.{n}" not in allocated.values()]
-            usable = [ip for ip in usable if freed.get(ip, -HOLD) + HOLD <= house.time]
-            assert house.free() == len(usable)
+            usable = [ip for ip in usable if freed.get(ip, -HOLD) + HOLD <= quarantined_state.time]
+            assert quarantined_state.free() == len(usable)
             if usable:
-                allocated[name] = house.pick(ANY)[0]
+                allocated[name] = quarantined_state.pick(ANY)[0]
                 assert allocated[name] == usable[0]
-                house.commit(states.Put(embedding.vm(name, allocated[name])))
+                quarantined_state.commit(states.Put(embedding.vm(name, allocated[name])))
         elif not takes and name in allocated:
-            freed[allocated.pop(name)] = house.time
-            house.commit(states.Delete("instances", name))
-        quarantined = {record.ip for record in house.state.resting.values()}
+            freed[allocated.pop(name)] = quarantined_state.time
+            quarantined_state.commit(states.Delete("instances", name))
+        quarantined = {record.ip for record in quarantined_state.state.resting.values()}
         assert not quarantined & set(allocated.values())
-        assert _used(house) == {*allocated.values(), *(ip for ip, at in freed.items() if at + HOLD > house.time)}
+        assert _used(quarantined_state) == {
+            *allocated.values(),
+            *(ip for ip, at in freed.items() if at + HOLD > quarantined_state.time),
+        }
 
 
-def _used(house: QuarantinedState) -> set[str]:
+def _used(quarantined_state: QuarantinedState) -> set[str]:
     first = ranges.parse_address("10.0.0.0").value
-    numbers = house.ledger.space("net", ranges.Family.IPV4)
+    numbers = quarantined_state.ledger.space("net", ranges.Family.IPV4)
     return {f"10.0.0.{number}" for number in range(16) if numbers.is_used(first + number)}
 
 
@@ -187,11 +190,11 @@ def test_the_key_of_a_record_is_network_and_address() -> None:
 
 
 def test_nothing_is_in_quarantine_when_a_port_becomes_a_nic_and_returns() -> None:
-    house = QuarantinedState()
-    house.commit(states.Put(embedding.port("p", "10.0.0.1")))
-    house.commit(states.Delete("ports", "p"), states.Put(embedding.vm("v", "10.0.0.1")))
-    assert not house.ledger.quarantine.records("net")
-    house.commit(states.Delete("instances", "v"), states.Put(embedding.port("p", "10.0.0.1")))
-    assert not house.ledger.quarantine.records("net")
-    house.commit(states.Delete("ports", "p"))
-    assert [record.ip for record in house.ledger.quarantine.records("net")] == ["10.0.0.1"]
+    quarantined_state = QuarantinedState()
+    quarantined_state.commit(states.Put(embedding.port("p", "10.0.0.1")))
+    quarantined_state.commit(states.Delete("ports", "p"), states.Put(embedding.vm("v", "10.0.0.1")))
+    assert not quarantined_state.ledger.quarantine.records("net")
+    quarantined_state.commit(states.Delete("instances", "v"), states.Put(embedding.port("p", "10.0.0.1")))
+    assert not quarantined_state.ledger.quarantine.records("net")
+    quarantined_state.commit(states.Delete("ports", "p"))
+    assert [record.ip for record in quarantined_state.ledger.quarantine.records("net")] == ["10.0.0.1"]

@@ -42,50 +42,54 @@ class UnsettledState:
 
 
 @pytest.fixture
-def house() -> UnsettledState:
+def unsettled_state() -> UnsettledState:
     return UnsettledState()
 
 
-def test_a_released_address_is_due_once_when_the_durable_state_does_not_have_it_either(house: UnsettledState) -> None:
-    house.change(states.Put(embedding.vm("v", "10.0.0.1")))
-    house.keep()
-    house.change(states.Delete("instances", "v"))
-    assert house.due() == ({}, {})
-    house.keep()
-    assert house.due() == ({("net", "10.0.0.1"): SUBNET.uuid}, {})
-    assert house.due() == ({}, {})
-    assert not house.pending
+def test_a_released_address_is_due_once_when_the_durable_state_does_not_have_it_either(
+    unsettled_state: UnsettledState,
+) -> None:
+    unsettled_state.change(states.Put(embedding.vm("v", "10.0.0.1")))
+    unsettled_state.keep()
+    unsettled_state.change(states.Delete("instances", "v"))
+    assert unsettled_state.due() == ({}, {})
+    unsettled_state.keep()
+    assert unsettled_state.due() == ({("net", "10.0.0.1"): SUBNET.uuid}, {})
+    assert unsettled_state.due() == ({}, {})
+    assert not unsettled_state.pending
 
 
-def test_a_changed_subnet_is_due_once_when_the_durable_state_has_the_change(house: UnsettledState) -> None:
-    house.change(states.Put(embedding.net(SUBNET, OTHER_SUBNET)))
-    assert house.due() == ({}, {})
-    house.keep()
-    assert house.due() == ({}, {OTHER_SUBNET.uuid: OTHER_SUBNET})
-    assert house.due() == ({}, {})
-    assert not house.pending
+def test_a_changed_subnet_is_due_once_when_the_durable_state_has_the_change(unsettled_state: UnsettledState) -> None:
+    unsettled_state.change(states.Put(embedding.net(SUBNET, OTHER_SUBNET)))
+    assert unsettled_state.due() == ({}, {})
+    unsettled_state.keep()
+    assert unsettled_state.due() == ({}, {OTHER_SUBNET.uuid: OTHER_SUBNET})
+    assert unsettled_state.due() == ({}, {})
+    assert not unsettled_state.pending
 
 
-def test_a_subnet_is_due_after_the_job_that_secured_it_whether_or_not_it_came_to_be(house: UnsettledState) -> None:
+def test_a_subnet_is_due_after_the_job_that_secured_it_whether_or_not_it_came_to_be(
+    unsettled_state: UnsettledState,
+) -> None:
     changes = [states.Put(embedding.net(SUBNET, OTHER_SUBNET))]
-    house.pending.begin(7, subscription.additions(house.store.snapshot, changes, mark="gantry/c/"))
-    house.change(*changes)
-    house.change(states.Put(embedding.net(SUBNET)))
-    house.keep()
-    assert house.due() == ({}, {})
-    assert house.pending
-    house.pending.end(7)
-    assert house.due() == ({}, {OTHER_SUBNET.uuid: None})
-    house.pending.begin(8, subscription.additions(house.store.snapshot, changes, mark="gantry/c/"))
-    assert house.due() == ({}, {})
-    house.pending.end(8)
-    assert house.due() == ({}, {OTHER_SUBNET.uuid: None})
+    unsettled_state.pending.begin(7, subscription.additions(unsettled_state.store.snapshot, changes, mark="gantry/c/"))
+    unsettled_state.change(*changes)
+    unsettled_state.change(states.Put(embedding.net(SUBNET)))
+    unsettled_state.keep()
+    assert unsettled_state.due() == ({}, {})
+    assert unsettled_state.pending
+    unsettled_state.pending.end(7)
+    assert unsettled_state.due() == ({}, {OTHER_SUBNET.uuid: None})
+    unsettled_state.pending.begin(8, subscription.additions(unsettled_state.store.snapshot, changes, mark="gantry/c/"))
+    assert unsettled_state.due() == ({}, {})
+    unsettled_state.pending.end(8)
+    assert unsettled_state.due() == ({}, {OTHER_SUBNET.uuid: None})
 
 
-def test_what_could_not_be_done_stays_due(house: UnsettledState) -> None:
-    house.change(states.Put(embedding.net(SUBNET, OTHER_SUBNET)), states.Put(embedding.vm("v", "10.0.0.1")))
-    house.change(states.Delete("instances", "v"))
-    house.keep()
-    with pytest.raises(OSError), house.pending.due():
+def test_what_could_not_be_done_stays_due(unsettled_state: UnsettledState) -> None:
+    unsettled_state.change(states.Put(embedding.net(SUBNET, OTHER_SUBNET)), states.Put(embedding.vm("v", "10.0.0.1")))
+    unsettled_state.change(states.Delete("instances", "v"))
+    unsettled_state.keep()
+    with pytest.raises(OSError), unsettled_state.pending.due():
         raise OSError
-    assert house.due() == ({("net", "10.0.0.1"): SUBNET.uuid}, {OTHER_SUBNET.uuid: OTHER_SUBNET})
+    assert unsettled_state.due() == ({("net", "10.0.0.1"): SUBNET.uuid}, {OTHER_SUBNET.uuid: OTHER_SUBNET})

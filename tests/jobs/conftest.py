@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.jobs.house import House
+from tests.jobs.simulated_jobs import SimulatedJobs
 
 from gantry.runtime import simulated
 
@@ -13,5 +13,5 @@ def world() -> Iterator[simulated.World]:
 
 
 @pytest.fixture
-def house(world: simulated.World) -> House:
-    return House(world)
+def lab(world: simulated.World) -> SimulatedJobs:
+    return SimulatedJobs(world)

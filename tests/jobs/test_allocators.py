@@ -41,33 +41,35 @@ class AllocatorFolders:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> AllocatorFolders:
+def allocator_folders(tmp_path: Path) -> AllocatorFolders:
     return AllocatorFolders(tmp_path)
 
 
 async def test_a_program_gets_the_request_in_a_private_file_and_its_output_is_the_answer(
-    site: AllocatorFolders,
+    allocator_folders: AllocatorFolders,
 ) -> None:
-    site.program("hail", 'stat -c %a "$1"; cat "$1"; shift; echo " $*"')
-    assert await site.run("hail", "--seconds", "7") == b"600\n" + REQUEST + b" --seconds 7\n"
+    allocator_folders.program("hail", 'stat -c %a "$1"; cat "$1"; shift; echo " $*"')
+    assert await allocator_folders.run("hail", "--seconds", "7") == b"600\n" + REQUEST + b" --seconds 7\n"
 
 
-async def test_the_first_folder_that_has_a_program_counts(site: AllocatorFolders) -> None:
-    site.program("hail", "echo shipped", folder=1)
-    assert await site.run("hail") == b"shipped\n"
-    site.program("hail", "echo site")
-    assert await site.run("hail") == b"site\n"
+async def test_the_first_folder_that_has_a_program_counts(allocator_folders: AllocatorFolders) -> None:
+    allocator_folders.program("hail", "echo shipped", folder=1)
+    assert await allocator_folders.run("hail") == b"shipped\n"
+    allocator_folders.program("hail", "echo site")
+    assert await allocator_folders.run("hail") == b"site\n"
 
 
 @pytest.mark.parametrize("name", ["other", "", "../site/hail", ".hail", "hail "])
-async def test_a_name_that_no_folder_has_is_refused_with_the_folders(site: AllocatorFolders, name: str) -> None:
+async def test_a_name_that_no_folder_has_is_refused_with_the_folders(
+    allocator_folders: AllocatorFolders, name: str
+) -> None:
     for present in ("hail", ".hail", "hail "):
-        site.program(present, "echo never")
-    error = await site.failure(name)
+        allocator_folders.program(present, "echo never")
+    error = await allocator_folders.failure(name)
     assert isinstance(error, errors.NotFoundError)
     assert str(error).startswith(f"no such allocator: {name}")
-    assert str(site.folders[0]) in error.hint
-    assert str(site.folders[1]) in error.hint
+    assert str(allocator_folders.folders[0]) in error.hint
+    assert str(allocator_folders.folders[1]) in error.hint
 
 
 async def test_without_folders_the_error_says_so() -> None:
@@ -85,24 +87,26 @@ async def test_without_folders_the_error_says_so() -> None:
     ],
 )
 async def test_a_program_that_fails_is_reported_with_what_it_said(
-    site: AllocatorFolders, script: str, output: str
+    allocator_folders: AllocatorFolders, script: str, output: str
 ) -> None:
-    site.program("hail", script)
-    error = await site.failure("hail")
+    allocator_folders.program("hail", script)
+    error = await allocator_folders.failure("hail")
     assert isinstance(error, errors.EnvironmentFaultError)
     assert error.message == f"allocator hail failed with exit code 3: {output}"
 
 
-async def test_a_program_that_cannot_be_run_is_reported_with_the_reason(site: AllocatorFolders) -> None:
-    file = site.program("hail", "echo never", mode=stat.S_IRUSR)
-    error = await site.failure("hail")
+async def test_a_program_that_cannot_be_run_is_reported_with_the_reason(allocator_folders: AllocatorFolders) -> None:
+    file = allocator_folders.program("hail", "echo never", mode=stat.S_IRUSR)
+    error = await allocator_folders.failure("hail")
     assert isinstance(error, errors.EnvironmentFaultError)
     assert error.message == f"allocator {file} cannot be run: Permission denied"
 
 
-async def test_a_program_that_does_not_answer_is_ended(site: AllocatorFolders, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_does_not_answer_is_ended(
+    allocator_folders: AllocatorFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(allocators, "TIMEOUT_SECONDS", 0.2)
-    site.program("hail", "exec sleep 600")
-    error = await site.failure("hail")
+    allocator_folders.program("hail", "exec sleep 600")
+    error = await allocator_folders.failure("hail")
     assert isinstance(error, errors.EnvironmentFaultError)
     assert "allocator hail did not answer within" in error.message

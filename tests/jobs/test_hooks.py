@@ -8,8 +8,8 @@ from typing import TypeVar, cast
 
 import pytest
 from msgspec import structs
-from tests.jobs import house as houses
-from tests.jobs.house import House, Script, op, procedure
+from tests.jobs import simulated_jobs
+from tests.jobs.simulated_jobs import Script, SimulatedJobs, op, procedure
 
 from gantry import errors
 from gantry.ipam import driver
@@ -109,30 +109,30 @@ def nodes() -> Nodes:
 
 
 @pytest.fixture
-def house(world: simulated.World, nodes: Nodes) -> House:
-    house = House(world)
-    house.nodes = cast("base.Nodes", nodes)
-    house.memory.snapshot = house.memory.snapshot.apply(
+def lab(world: simulated.World, nodes: Nodes) -> SimulatedJobs:
+    lab = SimulatedJobs(world)
+    lab.nodes = cast("base.Nodes", nodes)
+    lab.memory.snapshot = lab.memory.snapshot.apply(
         [states.Put(GROUP), states.Put(MASTER), states.Put(OTHER)], serial=2
     )
-    house.boot()
-    return house
+    lab.boot()
+    return lab
 
 
-def run(house: House, *ops: str, dry_run: bool = False) -> list[object]:
+def run(lab: SimulatedJobs, *ops: str, dry_run: bool = False) -> list[object]:
     """Run one job for each script, all at once; return their results."""
 
     async def scenario() -> list[int]:
-        answers = await house.queue.submit_many([[op(name, dry_run=dry_run)] for name in ops])
+        answers = await lab.queue.submit_many([[op(name, dry_run=dry_run)] for name in ops])
         numbers = [number for number in answers if isinstance(number, int)]
-        await house.wait(*numbers)
+        await lab.wait(*numbers)
         return numbers
 
-    return [house.job(number).ops[0].result for number in house.run(scenario())]
+    return [lab.job(number).ops[0].result for number in lab.run(scenario())]
 
 
-def messages(house: House) -> list[object]:
-    return [entry[3] for job in house.queue.jobs().values() for step in job.ops for entry in step.log]
+def messages(lab: SimulatedJobs) -> list[object]:
+    return [entry[3] for job in lab.queue.jobs().values() for step in job.ops for entry in step.log]
 
 
 def script(trail: list[str], hooks: base.Hooks, *, fails: bool = False) -> Script:
@@ -149,9 +149,9 @@ def script(trail: list[str], hooks: base.Hooks, *, fails: bool = False) -> Scrip
     return Script(plan=base.Plan(changes=[states.Put(NET)], steps=steps, after=after, hooks=hooks))
 
 
-def test_hooks_run_before_anything_is_changed_and_after_all_is_done(house: House, nodes: Nodes) -> None:
-    house.scripts["unit"] = script(nodes.trail, around(pre=[HERE, THERE], post=[THERE], leaving=[HERE]))
-    assert run(house, "unit") == [None]
+def test_hooks_run_before_anything_is_changed_and_after_all_is_done(lab: SimulatedJobs, nodes: Nodes) -> None:
+    lab.scripts["unit"] = script(nodes.trail, around(pre=[HERE, THERE], post=[THERE], leaving=[HERE]))
+    assert run(lab, "unit") == [None]
     assert nodes.trail == ["pre on node1", "pre on node2", "step", "post on node1", "farewell", "post on node2"]
     assert nodes.told[0] == {
         "GANETI_HOOKS_VERSION": "2",
@@ -166,24 +166,26 @@ def test_hooks_run_before_anything_is_changed_and_after_all_is_done(house: House
     assert nodes.told[-1] == nodes.told[0] | {"GANETI_HOOKS_PHASE": "post", "GANETI_POST_COUNT": "1"}
 
 
-def test_a_script_that_fails_before_the_work_stops_the_job_and_nothing_is_changed(house: House, nodes: Nodes) -> None:
+def test_a_script_that_fails_before_the_work_stops_the_job_and_nothing_is_changed(
+    lab: SimulatedJobs, nodes: Nodes
+) -> None:
     nodes.answers = {("pre", "node1"): failed("no such owner"), ("pre", "node2"): failed()}
-    house.scripts["unit"] = script(nodes.trail, around(pre=[HERE, THERE]))
-    before = house.memory.snapshot
-    assert run(house, "unit") == [
+    lab.scripts["unit"] = script(nodes.trail, around(pre=[HERE, THERE]))
+    before = lab.memory.snapshot
+    assert run(lab, "unit") == [
         ["HooksAbort", [[["node1", "10-check", "no such owner"], ["node2", "10-check", "(no output)"]]]]
     ]
     assert nodes.trail == ["pre on node1", "pre on node2"]
-    assert house.memory.snapshot.networks == before.networks
-    assert str(house.job(1).status) == "error"
+    assert lab.memory.snapshot.networks == before.networks
+    assert str(lab.job(1).status) == "error"
 
 
-def test_a_script_that_fails_after_the_work_is_a_warning(house: House, nodes: Nodes) -> None:
+def test_a_script_that_fails_after_the_work_is_a_warning(lab: SimulatedJobs, nodes: Nodes) -> None:
     nodes.answers = {("post", "node1"): failed("mail could not be sent"), ("post", "node2"): errors.RemoteError("gone")}
-    house.scripts["unit"] = script(nodes.trail, around(post=[HERE, THERE]))
-    assert run(house, "unit") == [None]
-    assert "net" in house.memory.durable.networks
-    assert messages(house) == [
+    lab.scripts["unit"] = script(nodes.trail, around(post=[HERE, THERE]))
+    assert run(lab, "unit") == [None]
+    assert "net" in lab.memory.durable.networks
+    assert messages(lab) == [
         "work",
         "- WARNING: hooks network-add on node1: script 10-check failed, output: mail could not be sent",
         "- WARNING: hooks network-add on node2: did not run: gone",
@@ -191,55 +193,55 @@ def test_a_script_that_fails_after_the_work_is_a_warning(house: House, nodes: No
 
 
 def test_a_node_that_does_not_answer_refuses_nothing_and_one_that_is_offline_is_not_missed(
-    house: House, nodes: Nodes
+    lab: SimulatedJobs, nodes: Nodes
 ) -> None:
     nodes.answers = {("pre", "node2"): errors.RemoteError("node node2 cannot be reached")}
-    house.scripts["unit"] = script(nodes.trail, around(pre=[DISTANT, THERE, HERE]))
-    assert run(house, "unit") == [None]
-    assert messages(house)[0] == "- WARNING: hooks network-add on node2: did not run: node node2 cannot be reached"
-    assert not any("node3" in str(line) for line in messages(house))
+    lab.scripts["unit"] = script(nodes.trail, around(pre=[DISTANT, THERE, HERE]))
+    assert run(lab, "unit") == [None]
+    assert messages(lab)[0] == "- WARNING: hooks network-add on node2: did not run: node node2 cannot be reached"
+    assert not any("node3" in str(line) for line in messages(lab))
 
 
-def test_the_post_phase_is_left_out_when_the_work_failed(house: House, nodes: Nodes) -> None:
-    house.scripts["unit"] = script(nodes.trail, around(), fails=True)
-    run(house, "unit")
+def test_the_post_phase_is_left_out_when_the_work_failed(lab: SimulatedJobs, nodes: Nodes) -> None:
+    lab.scripts["unit"] = script(nodes.trail, around(), fails=True)
+    run(lab, "unit")
     assert nodes.trail == ["pre on node1", "step"]
 
 
-def test_a_dry_run_and_an_operation_without_hooks_ask_no_node(house: House, nodes: Nodes) -> None:
-    house.scripts["unit"] = script(nodes.trail, around())
-    house.scripts["plain"] = Script(plan=base.Plan(changes=[states.Put(NET)]))
-    run(house, "unit", dry_run=True)
-    run(house, "plain")
+def test_a_dry_run_and_an_operation_without_hooks_ask_no_node(lab: SimulatedJobs, nodes: Nodes) -> None:
+    lab.scripts["unit"] = script(nodes.trail, around())
+    lab.scripts["plain"] = Script(plan=base.Plan(changes=[states.Put(NET)]))
+    run(lab, "unit", dry_run=True)
+    run(lab, "plain")
     assert nodes.asked == []
 
 
-def test_a_unit_can_take_what_failed_after_the_work_into_its_result(house: House, nodes: Nodes) -> None:
+def test_a_unit_can_take_what_failed_after_the_work_into_its_result(lab: SimulatedJobs, nodes: Nodes) -> None:
     failures: list[base.HookFailure] = []
     nodes.answers = {("post", "node1"): failed("worn out")}
-    house.scripts["unit"] = Script(plan=base.Plan(hooks=around(report=failures.extend), result=lambda: len(failures)))
-    assert run(house, "unit") == [1]
+    lab.scripts["unit"] = Script(plan=base.Plan(hooks=around(report=failures.extend), result=lambda: len(failures)))
+    assert run(lab, "unit") == [1]
     assert failures == [("node1", "10-check", "worn out")]
-    assert messages(house) == []
+    assert messages(lab) == []
 
 
-def test_what_changed_while_the_hooks_ran_is_not_overwritten(house: House, nodes: Nodes) -> None:
+def test_what_changed_while_the_hooks_ran_is_not_overwritten(lab: SimulatedJobs, nodes: Nodes) -> None:
     renamed = network.Network(uuid="net", name="renamed")
-    house.scripts["slow"] = script(nodes.trail, around())
-    house.scripts["quick"] = Script(plan=base.Plan(changes=[states.Put(renamed)]))
+    lab.scripts["slow"] = script(nodes.trail, around())
+    lab.scripts["quick"] = Script(plan=base.Plan(changes=[states.Put(renamed)]))
     nodes.seconds = 10
-    slow, quick = run(house, "slow", "quick")
+    slow, quick = run(lab, "slow", "quick")
     assert quick is None
     assert isinstance(slow, list)
     assert slow[0] == "OpPrereqError"
     assert "networks net" in str(slow[1])
-    assert house.memory.durable.networks["net"].name == "renamed"
+    assert lab.memory.durable.networks["net"].name == "renamed"
 
 
 # Addresses
 
 
-class FollowedStore(houses.MemoryStore):
+class FollowedStore(simulated_jobs.MemoryStore):
     """A store whose changes a ledger follows."""
 
     follow: Callable[[states.Snapshot, states.Snapshot, Sequence[states.Change]], None]
@@ -251,18 +253,18 @@ class FollowedStore(houses.MemoryStore):
 
 
 @pytest.fixture
-def pool(house: House, nodes: Nodes) -> House:
-    """Return a house with a pool of three addresses, whose hooks take ten seconds."""
-    store = FollowedStore(house.memory.snapshot.apply([states.Put(NET)], serial=3))
-    store.follow = house.ledger.follow
-    house.memory = house.store = store
-    house.boot()
+def pool(lab: SimulatedJobs, nodes: Nodes) -> SimulatedJobs:
+    """Return a cluster with a pool of three addresses, whose hooks take ten seconds."""
+    store = FollowedStore(lab.memory.snapshot.apply([states.Put(NET)], serial=3))
+    store.follow = lab.ledger.follow
+    lab.memory = lab.store = store
+    lab.boot()
     nodes.seconds = 10
-    return house
+    return lab
 
 
 def taking(
-    house: House,
+    lab: SimulatedJobs,
     name: str,
     ip: str = "pool",
     *,
@@ -273,7 +275,7 @@ def taking(
     """Return a unit that creates an instance, or changes its addresses; the result is the list of addresses."""
 
     def plan(snapshot: states.Snapshot) -> base.Plan:
-        picks = house.ledger.allocations(snapshot)
+        picks = lab.ledger.allocations(snapshot)
         addresses = () if ip == "none" else (picks.allocate(net, driver.parse(ip, force=False)),)
         card = instance.Nic(uuid=f"x{name}", mac=f"aa:00:00:00:00:{name}", ip=addresses, network="net")
         vm = instance.Instance(uuid=name, name=name, primary_node="m", hypervisor="fake", nics=(card,))
@@ -282,7 +284,7 @@ def taking(
     return Script(plan=plan)
 
 
-def test_two_jobs_whose_hooks_run_at_the_same_time_pick_different_addresses(pool: House, nodes: Nodes) -> None:
+def test_two_jobs_whose_hooks_run_at_the_same_time_pick_different_addresses(pool: SimulatedJobs, nodes: Nodes) -> None:
     for name in ("01", "02", "03", "04"):
         pool.scripts[name] = taking(pool, name, hooks=around())
     *results, last = run(pool, "01", "02", "03", "04")
@@ -292,7 +294,7 @@ def test_two_jobs_whose_hooks_run_at_the_same_time_pick_different_addresses(pool
     assert sorted(address for _, address in pool.memory.durable.addresses) == ["192.0.2.10", "192.0.2.11", "192.0.2.12"]
 
 
-def test_the_address_of_a_job_that_hooks_refused_is_free_again(pool: House, nodes: Nodes) -> None:
+def test_the_address_of_a_job_that_hooks_refused_is_free_again(pool: SimulatedJobs, nodes: Nodes) -> None:
     nodes.answers = {("pre", "node1"): failed()}
     pool.scripts["01"] = taking(pool, "01", hooks=around())
     pool.scripts["02"] = taking(pool, "02", hooks=around(pre=[THERE]))
@@ -304,7 +306,7 @@ def test_the_address_of_a_job_that_hooks_refused_is_free_again(pool: House, node
     assert run(pool, "03") == [["192.0.2.10"]]
 
 
-def test_who_asks_for_an_address_that_is_held_hears_which_job_holds_it(pool: House, nodes: Nodes) -> None:
+def test_who_asks_for_an_address_that_is_held_hears_which_job_holds_it(pool: SimulatedJobs, nodes: Nodes) -> None:
     pool.scripts["01"] = taking(pool, "01", hooks=around())
     pool.scripts["02"] = taking(pool, "02", "192.0.2.10")
     first, second = run(pool, "01", "02")
@@ -314,7 +316,7 @@ def test_who_asks_for_an_address_that_is_held_hears_which_job_holds_it(pool: Hou
 
 
 def test_an_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_when_it_fails(
-    pool: House, nodes: Nodes
+    pool: SimulatedJobs, nodes: Nodes
 ) -> None:
     async def slow() -> None:
         await asyncio.sleep(10)
@@ -335,7 +337,7 @@ def test_an_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_whe
 
 
 def test_a_mac_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_when_it_fails(
-    pool: House, nodes: Nodes
+    pool: SimulatedJobs, nodes: Nodes
 ) -> None:
     async def slow() -> None:
         await asyncio.sleep(10)
@@ -361,7 +363,7 @@ def test_a_mac_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_
     assert [nic.mac for nic in pool.memory.durable.instances["01"].nics] == ["aa:00:00:00:00:01"]
 
 
-def test_an_address_that_a_job_gave_up_is_free_after_it(pool: House, nodes: Nodes) -> None:
+def test_an_address_that_a_job_gave_up_is_free_after_it(pool: SimulatedJobs, nodes: Nodes) -> None:
     pool.scripts["01"] = taking(pool, "01", "192.0.2.10")
     pool.scripts["give up"] = taking(pool, "01", "none", hooks=around())
     pool.scripts["02"] = taking(pool, "02")
@@ -371,7 +373,7 @@ def test_an_address_that_a_job_gave_up_is_free_after_it(pool: House, nodes: Node
 
 
 @pytest.mark.promise("networks-58")
-def test_no_address_is_given_twice_whatever_hooks_and_steps_run_side_by_side(pool: House, nodes: Nodes) -> None:
+def test_no_address_is_given_twice_whatever_hooks_and_steps_run_side_by_side(pool: SimulatedJobs, nodes: Nodes) -> None:
     wide = network.Network(
         uuid="net",
         name="net1",
@@ -394,9 +396,11 @@ def test_no_address_is_given_twice_whatever_hooks_and_steps_run_side_by_side(poo
     assert {address for _, address in pool.memory.durable.addresses} == set(allocated)
 
 
-def test_the_masters_own_node_is_asked_where_the_machine_has_a_folder_of_scripts(house: House, nodes: Nodes) -> None:
-    house.scripts["unit"] = script(nodes.trail, around(pre=[HERE, THERE], post=[HERE, THERE]))
-    services = house.processor._services
-    house.processor._services = dataclasses.replace(services, has_hooks=lambda name: name == "network-add-post.d")
-    assert run(house, "unit") == [None]
+def test_the_masters_own_node_is_asked_where_the_machine_has_a_folder_of_scripts(
+    lab: SimulatedJobs, nodes: Nodes
+) -> None:
+    lab.scripts["unit"] = script(nodes.trail, around(pre=[HERE, THERE], post=[HERE, THERE]))
+    services = lab.processor._services
+    lab.processor._services = dataclasses.replace(services, has_hooks=lambda name: name == "network-add-post.d")
+    assert run(lab, "unit") == [None]
     assert nodes.trail == ["pre on node2", "step", "post on node1", "post on node2"]

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 
 import msgspec
 import pytest
-from tests.jobs.house import House, Script, op
+from tests.jobs.simulated_jobs import Script, SimulatedJobs, op
 
 from gantry import errors
 from gantry.model import cluster
@@ -23,14 +23,14 @@ WHERE = paths.Paths.below("/g")
 LOCK = {(Level.NODE, "n"): Mode.EXCLUSIVE}
 
 
-async def open_store(house: House) -> None:
-    runtime = house.world.machine("node1")
+async def open_store(lab: SimulatedJobs) -> None:
+    runtime = lab.world.machine("node1")
     if not runtime.disk.exists(WHERE.config):
         owner = cluster.Cluster(uuid="c", name="c", master_node="m", max_running_jobs=2)
         await creation.create(runtime, WHERE, [states.Put(owner)])
-    house.store = await transaction.Store.open(runtime, WHERE)
-    house.boot()
-    await house.queue.start()
+    lab.store = await transaction.Store.open(runtime, WHERE)
+    lab.boot()
+    await lab.queue.start()
 
 
 async def on_machine(world: simulated.World, work: Coroutine[object, object, None]) -> None:
@@ -39,40 +39,40 @@ async def on_machine(world: simulated.World, work: Coroutine[object, object, Non
 
 @pytest.mark.promise("cluster-30", "cluster-66")
 def test_after_a_power_loss_started_jobs_have_failed_and_queued_ones_run(world: simulated.World) -> None:
-    house = House(world)
-    house.scripts["long"] = Script(locks=LOCK, inspect=lambda environment: environment.sleep(100))
+    lab = SimulatedJobs(world)
+    lab.scripts["long"] = Script(locks=LOCK, inspect=lambda environment: environment.sleep(100))
 
     async def before() -> None:
-        await open_store(house)
-        answers = await house.queue.submit_many([[op("long"), op()], [op("long")], [op()]])
+        await open_store(lab)
+        answers = await lab.queue.submit_many([[op("long"), op()], [op("long")], [op()]])
         assert answers == [1, 2, 3]
         await asyncio.sleep(1)
-        assert house.statuses() == {1: "running", 2: "waiting", 3: "queued"}
+        assert lab.statuses() == {1: "running", 2: "waiting", 3: "queued"}
 
     async def after() -> None:
-        await open_store(house)
-        assert await house.wait(1, 2, 3) == ["error", "error", "success"]
-        assert await house.queue.submit([op()]) == 4
+        await open_store(lab)
+        assert await lab.wait(1, 2, 3) == ["error", "error", "success"]
+        assert await lab.queue.submit([op()]) == 4
 
     world.run(on_machine(world, before()))
     world.crash("node1")
     world.run(on_machine(world, after()))
     for number in (1, 2):
-        assert all("restarted" in str(step.result) for step in house.job(number).ops)
+        assert all("restarted" in str(step.result) for step in lab.job(number).ops)
 
 
 @pytest.mark.promise("cluster-58", "cluster-67")
 def test_an_archived_job_moves_to_the_history_folder_and_is_not_loaded_again(world: simulated.World) -> None:
-    house = House(world)
+    lab = SimulatedJobs(world)
 
     async def before() -> None:
-        await open_store(house)
+        await open_store(lab)
         for _ in range(3):
-            await house.wait(await house.queue.submit([op()]))
+            await lab.wait(await lab.queue.submit([op()]))
         await asyncio.sleep(100)
-        await house.wait(await house.queue.submit([op()]))
-        assert await house.queue.archive(1)
-        assert await house.queue.autoarchive(50, 10) == (2, 0)
+        await lab.wait(await lab.queue.submit([op()]))
+        assert await lab.queue.archive(1)
+        assert await lab.queue.autoarchive(50, 10) == (2, 0)
         await asyncio.sleep(10)
         disk = world.machine("node1").disk
         assert [name for name in disk.names(WHERE.queue) if name.startswith("job-")] == ["job-4"]
@@ -81,8 +81,8 @@ def test_an_archived_job_moves_to_the_history_folder_and_is_not_loaded_again(wor
         assert job.status is jobs.Status.SUCCESS
 
     async def after() -> None:
-        await open_store(house)
-        assert list(house.queue.jobs()) == [4]
+        await open_store(lab)
+        assert list(lab.queue.jobs()) == [4]
 
     world.run(on_machine(world, before()))
     world.kill("node1")
@@ -90,25 +90,25 @@ def test_an_archived_job_moves_to_the_history_folder_and_is_not_loaded_again(wor
 
 
 def test_no_end_is_shown_that_a_crash_could_take_back(world: simulated.World) -> None:
-    house = House(world)
+    lab = SimulatedJobs(world)
     disk = world.machine("node1").disk
 
     async def before() -> None:
-        await open_store(house)
-        await house.queue.submit([op(seconds=5)])
-        await house.queue.submit([op(depends=[(1, ["success"])])])
-        await house.until(1, "running")
+        await open_store(lab)
+        await lab.queue.submit([op(seconds=5)])
+        await lab.queue.submit([op(depends=[(1, ["success"])])])
+        await lab.until(1, "running")
         disk.fail_sync = True
-        change = await house.queue.wait_for_change(
+        change = await lab.queue.wait_for_change(
             1, lambda job: [job.status], previous=["running"], serial=None, timeout=60
         )
         assert change is None
-        assert house.statuses() == {1: "running", 2: "queued"}
-        assert not await house.queue.archive(1)
+        assert lab.statuses() == {1: "running", 2: "queued"}
+        assert not await lab.queue.archive(1)
 
     async def after() -> None:
-        await open_store(house)
-        assert await house.wait(1, 2) == ["error", "error"]
+        await open_store(lab)
+        assert await lab.wait(1, 2) == ["error", "error"]
 
     world.run(on_machine(world, before()))
     world.crash("node1")
@@ -117,23 +117,23 @@ def test_no_end_is_shown_that_a_crash_could_take_back(world: simulated.World) ->
 
 
 def test_an_end_is_shown_and_counts_when_the_disk_takes_it_at_last(world: simulated.World) -> None:
-    house = House(world)
+    lab = SimulatedJobs(world)
     disk = world.machine("node1").disk
 
     async def before() -> None:
-        await open_store(house)
-        await house.queue.submit([op(seconds=5)])
-        await house.queue.submit([op(depends=[(1, ["success"])])])
-        await house.until(1, "running")
+        await open_store(lab)
+        await lab.queue.submit([op(seconds=5)])
+        await lab.queue.submit([op(depends=[(1, ["success"])])])
+        await lab.until(1, "running")
         disk.fail_sync = True
         await asyncio.sleep(60)
-        assert house.statuses() == {1: "running", 2: "queued"}
+        assert lab.statuses() == {1: "running", 2: "queued"}
         disk.fail_sync = False
-        assert await house.wait(1, 2) == ["success", "success"]
+        assert await lab.wait(1, 2) == ["success", "success"]
 
     async def after() -> None:
-        await open_store(house)
-        assert house.statuses() == {1: "success", 2: "success"}
+        await open_store(lab)
+        assert lab.statuses() == {1: "success", 2: "success"}
 
     world.run(on_machine(world, before()))
     world.crash("node1")
@@ -141,7 +141,7 @@ def test_an_end_is_shown_and_counts_when_the_disk_takes_it_at_last(world: simula
 
 
 def test_log_messages_are_shown_while_the_disk_fails(world: simulated.World) -> None:
-    house = House(world)
+    lab = SimulatedJobs(world)
     disk = world.machine("node1").disk
 
     async def speak(environment: base.Environment) -> None:
@@ -149,14 +149,14 @@ def test_log_messages_are_shown_while_the_disk_fails(world: simulated.World) -> 
         environment.log.info("still here")
         await environment.sleep(5)
 
-    house.scripts["speaks"] = Script(inspect=speak)
+    lab.scripts["speaks"] = Script(inspect=speak)
 
     async def scenario() -> None:
-        await open_store(house)
-        await house.queue.submit([op("speaks")])
-        await house.until(1, "running")
+        await open_store(lab)
+        await lab.queue.submit([op("speaks")])
+        await lab.until(1, "running")
         disk.fail_sync = True
-        change = await house.queue.wait_for_change(
+        change = await lab.queue.wait_for_change(
             1, lambda job: [job.status], previous=["running"], serial=None, timeout=60
         )
         assert change is not None
@@ -164,33 +164,33 @@ def test_log_messages_are_shown_while_the_disk_fails(world: simulated.World) -> 
         assert values == ["running"]
         assert [entry[3] for entry in log] == ["still here"]
         disk.fail_sync = False
-        assert await house.wait(1) == ["success"]
-        assert [entry[3] for entry in house.job(1).ops[0].log] == ["still here"]
+        assert await lab.wait(1) == ["success"]
+        assert [entry[3] for entry in lab.job(1).ops[0].log] == ["still here"]
 
     world.run(on_machine(world, scenario()))
 
 
 def test_a_cancelation_or_priority_that_the_disk_did_not_take_is_not_confirmed(world: simulated.World) -> None:
-    house = House(world)
+    lab = SimulatedJobs(world)
     disk = world.machine("node1").disk
 
     async def before() -> None:
-        await open_store(house)
-        await house.queue.submit_many([[op(seconds=1000)], [op(seconds=1000)], [op()], [op()]])
+        await open_store(lab)
+        await lab.queue.submit_many([[op(seconds=1000)], [op(seconds=1000)], [op()], [op()]])
         await asyncio.sleep(1)
-        assert list(house.statuses().values()) == ["running", "running", "queued", "queued"]
+        assert list(lab.statuses().values()) == ["running", "running", "queued", "queued"]
         disk.fail_sync = True
         with pytest.raises(errors.StorageError, match="job 3 was changed, but the change is not stored yet"):
-            await house.queue.cancel(3)
+            await lab.queue.cancel(3)
         with pytest.raises(errors.StorageError, match="job 4"):
-            await house.queue.change_priority(4, -10)
-        assert house.job(3).status is jobs.Status.QUEUED
+            await lab.queue.change_priority(4, -10)
+        assert lab.job(3).status is jobs.Status.QUEUED
         disk.fail_sync = False
-        await house.until(3, "canceled")
+        await lab.until(3, "canceled")
 
     async def after() -> None:
-        await open_store(house)
-        assert await house.wait(3, 4) == ["canceled", "success"]
+        await open_store(lab)
+        assert await lab.wait(3, 4) == ["canceled", "success"]
 
     world.run(on_machine(world, before()))
     world.crash("node1")
@@ -198,20 +198,20 @@ def test_a_cancelation_or_priority_that_the_disk_did_not_take_is_not_confirmed(w
 
 
 def test_a_job_is_always_in_the_queue_or_in_the_archive(world: simulated.World) -> None:
-    house = House(world)
+    lab = SimulatedJobs(world)
 
     async def scenario() -> None:
-        await open_store(house)
-        store = house.store
+        await open_store(lab)
+        store = lab.store
         assert isinstance(store, transaction.Store)
-        archived = archive.Archive(house.runtime.disk, WHERE.queue, store.leaving)
-        await house.wait(await house.queue.submit([op()]))
-        moving = asyncio.create_task(house.queue.archive(1))
+        archived = archive.Archive(lab.runtime.disk, WHERE.queue, store.leaving)
+        await lab.wait(await lab.queue.submit([op()]))
+        moving = asyncio.create_task(lab.queue.archive(1))
         for _ in range(round(3 * jobfiles.DELAY / 0.01)):
-            job = house.queue.jobs().get(1) or archived.job(1)
+            job = lab.queue.jobs().get(1) or archived.job(1)
             assert job is not None
             assert job.status is jobs.Status.SUCCESS
-            assert 1 in house.queue.jobs() or 1 in archived.numbers()
+            assert 1 in lab.queue.jobs() or 1 in archived.numbers()
             await asyncio.sleep(0.01)
         assert await moving
         assert not store.leaving
@@ -223,13 +223,13 @@ def test_a_job_is_always_in_the_queue_or_in_the_archive(world: simulated.World) 
 def test_a_submission_whose_caller_has_gone_may_fail_silently(
     world: simulated.World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = House(world)
+    lab = SimulatedJobs(world)
 
     async def scenario() -> None:
-        await open_store(house)
+        await open_store(lab)
         disk = world.machine("node1").disk
         disk.fail_sync = True
-        caller = asyncio.create_task(house.queue.submit([op()]))
+        caller = asyncio.create_task(lab.queue.submit([op()]))
         await asyncio.sleep(0)
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -3,7 +3,7 @@
 from typing import cast
 
 import msgspec
-from tests.jobs.house import House, op
+from tests.jobs.simulated_jobs import SimulatedJobs, op
 
 from gantry.jobs import execution
 from gantry.model import lock, opcodes
@@ -13,7 +13,7 @@ from gantry.state.objects import snapshot as states
 OP = opcodes.InstanceReinstall(instance_name="vm", osparams_secret={"token": "s3cret"})
 
 
-def reinstalls(house: House) -> list[opcodes.InstanceReinstall]:
+def reinstalls(lab: SimulatedJobs) -> list[opcodes.InstanceReinstall]:
     """Record the opcodes that run."""
     seen: list[opcodes.InstanceReinstall] = []
 
@@ -29,32 +29,32 @@ def reinstalls(house: House) -> list[opcodes.InstanceReinstall]:
         def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
             return base.Plan()
 
-    units = cast("dict[type[opcodes.Opcode], type[execution.AnyUnit]]", house.processor._units)
+    units = cast("dict[type[opcodes.Opcode], type[execution.AnyUnit]]", lab.processor._units)
     units[opcodes.InstanceReinstall] = cast("type[execution.AnyUnit]", Unit)
     return seen
 
 
-def test_a_job_has_its_secrets_and_the_state_has_not(house: House) -> None:
-    seen = reinstalls(house)
+def test_a_job_has_its_secrets_and_the_state_has_not(lab: SimulatedJobs) -> None:
+    seen = reinstalls(lab)
 
     async def scenario() -> list[str]:
-        return await house.wait(await house.queue.submit([op(seconds=1), OP]))
+        return await lab.wait(await lab.queue.submit([op(seconds=1), OP]))
 
-    assert house.run(scenario()) == ["success"]
+    assert lab.run(scenario()) == ["success"]
     assert seen == [OP]
-    assert house.memory.stored
-    assert b"s3cret" not in msgspec.json.encode(house.memory.stored)
-    assert not house.book.secrets
+    assert lab.memory.stored
+    assert b"s3cret" not in msgspec.json.encode(lab.memory.stored)
+    assert not lab.book.secrets
 
 
-def test_a_job_whose_secrets_were_lost_with_the_daemon_fails(house: House) -> None:
-    seen = reinstalls(house)
+def test_a_job_whose_secrets_were_lost_with_the_daemon_fails(lab: SimulatedJobs) -> None:
+    seen = reinstalls(lab)
 
     async def scenario() -> list[str]:
-        number = await house.queue.submit([op(seconds=5), OP])
-        house.book.secrets.clear()
-        return await house.wait(number)
+        number = await lab.queue.submit([op(seconds=5), OP])
+        lab.book.secrets.clear()
+        return await lab.wait(number)
 
-    assert house.run(scenario()) == ["error"]
+    assert lab.run(scenario()) == ["error"]
     assert seen == []
-    assert "were lost when the master daemon ended" in str(house.job(1).ops[1].result)
+    assert "were lost when the master daemon ended" in str(lab.job(1).ops[1].result)

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 import pytest
 from msgspec import structs
-from tests.jobs import house as houses
+from tests.jobs import simulated_jobs
 from tests.operations import build
 
 from gantry.daemons import units
@@ -29,7 +29,7 @@ SEEDS = range(12)
 FAILURE = calls.HookResult(script="no", outcome="failed", output="no")
 
 
-class Store(houses.MemoryStore):
+class Store(simulated_jobs.MemoryStore):
     """A store in memory with a ledger beside it, which sees every change, and which remembers every id ever used."""
 
     def __init__(self, state: states.Snapshot) -> None:
@@ -68,7 +68,7 @@ class Nodes:
         return None
 
 
-class SegmentJobs(houses.House):
+class SegmentJobs(simulated_jobs.SimulatedJobs):
     """The queue with the units of the master, over a cluster in which segment ranges may be made."""
 
     def __init__(self, world: simulated.World, seed: int, *ranges: network.SegmentRange, strict: bool = False) -> None:
@@ -145,8 +145,8 @@ def creation(index: int, **fields: object) -> opcodes.AnyOpcode:
     return opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": f"n{index}", **settings})
 
 
-def ids(house: SegmentJobs) -> list[int]:
-    used = [net.segment.segmentation_id for net in house.state.networks.values() if net.segment]
+def ids(segment_jobs: SegmentJobs) -> list[int]:
+    used = [net.segment.segmentation_id for net in segment_jobs.state.networks.values() if net.segment]
     assert len(used) == len(set(used))
     return sorted(used)
 
@@ -155,18 +155,18 @@ def ids(house: SegmentJobs) -> list[int]:
 def test_twenty_creations_and_deletions_on_one_range_have_exactly_the_permitted_outcomes(
     world: simulated.World, seed: int, strict: bool
 ) -> None:
-    house = SegmentJobs(world, seed, lab(100, 104), strict=strict)
+    segment_jobs = SegmentJobs(world, seed, lab(100, 104), strict=strict)
     ops = [creation(index) for index in range(14)] + [opcodes.SegmentRangeRemove(range="lab") for _ in range(6)]
     random.Random(seed).shuffle(ops)
     outcomes = dict.fromkeys(map(id, ops), "")
-    outcomes |= dict(zip(outcomes, house.run(house.at_once(*ops)), strict=True))
+    outcomes |= dict(zip(outcomes, segment_jobs.run(segment_jobs.at_once(*ops)), strict=True))
     created = [outcomes[id(op)] for op in ops if isinstance(op, opcodes.NetworkAdd)]
     removed = [outcomes[id(op)] for op in ops if isinstance(op, opcodes.SegmentRangeRemove)]
     assert {*created} <= {"success", "insufficient_resources", *(["HooksAbort"] if strict else [])}
     assert {*removed} <= {"success", "wrong_state", "unknown_entity"}
-    networks = ids(house)
+    networks = ids(segment_jobs)
     assert len(networks) == created.count("success")
-    if "lab" in house.state.segmentranges:
+    if "lab" in segment_jobs.state.segmentranges:
         assert not {"success", "unknown_entity"} & {*removed}
         assert set(networks) <= {*range(100, 105)}
         assert strict or networks == [100, 101, 102, 103, 104]
@@ -178,63 +178,63 @@ def test_twenty_creations_and_deletions_on_one_range_have_exactly_the_permitted_
 def test_a_range_that_is_removed_and_made_again_under_creations_leaves_no_network_outside(
     world: simulated.World, seed: int
 ) -> None:
-    house = SegmentJobs(world, seed, lab(100, 104), lab(1, 50, uuid="all", project=""))
+    segment_jobs = SegmentJobs(world, seed, lab(100, 104), lab(1, 50, uuid="all", project=""))
     shrinks = [opcodes.SegmentRangeSetParams(range="lab", minimum=100 + index) for index in (1, 2, 3)]
     grows = [opcodes.SegmentRangeSetParams(range="lab", minimum=100) for _ in range(3)]
     gone = [opcodes.NetworkRemove(network_name=f"n{index}") for index in range(4)]
     ops: list[opcodes.Opcode] = [*(creation(index) for index in range(10)), *shrinks, *grows, *gone]
     random.Random(seed).shuffle(ops)
-    outcomes = house.run(house.at_once(*ops))
+    outcomes = segment_jobs.run(segment_jobs.at_once(*ops))
     assert {*outcomes} <= {"success", "insufficient_resources", "wrong_state", "unknown_entity", "LockError"}
-    lab_range = house.state.segmentranges["lab"]
-    assert all(lab_range.minimum <= number <= lab_range.maximum for number in ids(house))
+    lab_range = segment_jobs.state.segmentranges["lab"]
+    assert all(lab_range.minimum <= number <= lab_range.maximum for number in ids(segment_jobs))
 
 
 def test_of_overlapping_ranges_that_are_made_at_the_same_moment_one_stays(world: simulated.World, seed: int) -> None:
-    house = SegmentJobs(world, seed)
+    segment_jobs = SegmentJobs(world, seed)
     specs = [
         opcodes.SegmentRangeSpec(
             network_type="vlan", physical_network="physnet1", minimum=1 + index, maximum=100 + index
         )
         for index in range(8)
     ]
-    outcomes = house.run(house.at_once(*(opcodes.SegmentRangeAdd(ranges=(spec,)) for spec in specs)))
+    outcomes = segment_jobs.run(segment_jobs.at_once(*(opcodes.SegmentRangeAdd(ranges=(spec,)) for spec in specs)))
     assert sorted(outcomes) == ["resource_not_unique"] * 7 + ["success"]
-    assert len(house.state.segmentranges) == 1
+    assert len(segment_jobs.state.segmentranges) == 1
 
 
 def test_one_vlan_that_eight_name_at_once_is_given_to_one(world: simulated.World, seed: int) -> None:
-    house = SegmentJobs(world, seed, lab(1, 4000, project=""))
+    segment_jobs = SegmentJobs(world, seed, lab(1, 4000, project=""))
     named = {"network_type": "vlan", "physical_network": "physnet1", "segment": 402}
-    outcomes = house.run(house.at_once(*(creation(index, **named) for index in range(8))))
+    outcomes = segment_jobs.run(segment_jobs.at_once(*(creation(index, **named) for index in range(8))))
     assert outcomes.count("success") == 1
     assert {*outcomes} <= {"success", "resource_not_unique", "temp_insufficient_resources"}
-    assert ids(house) == [402]
+    assert ids(segment_jobs) == [402]
 
 
 def test_ids_come_back_from_networks_that_hooks_stop_and_from_those_that_are_removed(
     world: simulated.World, seed: int
 ) -> None:
-    house = SegmentJobs(world, seed, lab(100, 109), strict=True)
-    first = house.run(house.at_once(*(creation(index) for index in range(10))))
+    segment_jobs = SegmentJobs(world, seed, lab(100, 109), strict=True)
+    first = segment_jobs.run(segment_jobs.at_once(*(creation(index) for index in range(10))))
     created = [f"n{index}" for index, outcome in enumerate(first) if outcome == "success"]
-    assert len(ids(house)) == len(created)
-    house.slow.strict = False
-    outcomes = house.run(house.at_once(*(opcodes.NetworkRemove(network_name=name) for name in created)))
+    assert len(ids(segment_jobs)) == len(created)
+    segment_jobs.slow.strict = False
+    outcomes = segment_jobs.run(segment_jobs.at_once(*(opcodes.NetworkRemove(network_name=name) for name in created)))
     assert outcomes == ["success"] * len(created)
-    again = house.run(house.at_once(*(creation(index) for index in range(20, 30))))
+    again = segment_jobs.run(segment_jobs.at_once(*(creation(index) for index in range(20, 30))))
     assert again == ["success"] * 10
-    assert ids(house) == [*range(100, 110)]
+    assert ids(segment_jobs) == [*range(100, 110)]
 
 
 def test_four_projects_at_once_get_ids_of_their_own_only(world: simulated.World, seed: int) -> None:
     ranges = [lab(100 * index, 100 * index + 4, uuid=f"r{index}", project=f"p{index}") for index in range(1, 5)]
-    house = SegmentJobs(world, seed, *ranges, lab(1, 4, uuid="all", project=""))
+    segment_jobs = SegmentJobs(world, seed, *ranges, lab(1, 4, uuid="all", project=""))
     ops = [creation(index, project=f"p{index % 4 + 1}", segmented=True) for index in range(24)]
-    outcomes = house.run(house.at_once(*ops))
+    outcomes = segment_jobs.run(segment_jobs.at_once(*ops))
     assert outcomes.count("success") == 20
     assert all(
         net.segment.segmentation_id // 100 == int(net.project[1:])
-        for net in house.state.networks.values()
+        for net in segment_jobs.state.networks.values()
         if net.segment
     )

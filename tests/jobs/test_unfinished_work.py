@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 from msgspec import structs
-from tests.jobs.house import House, Script, op, procedure
+from tests.jobs.simulated_jobs import Script, SimulatedJobs, op, procedure
 
 from gantry import errors
 from gantry.model import lock, network
@@ -20,70 +20,72 @@ async def _fails() -> None:
     raise errors.RemoteError("node2 does not answer")
 
 
-def _ended(house: House, comment: str) -> list[tuple[str, object]]:
+def _ended(lab: SimulatedJobs, comment: str) -> list[tuple[str, object]]:
     async def scenario() -> None:
-        await house.wait(await house.queue.submit([op(comment)]))
+        await lab.wait(await lab.queue.submit([op(comment)]))
 
-    house.run(scenario())
-    return [(str(step.status), step.result) for step in house.job(1).ops]
+    lab.run(scenario())
+    return [(str(step.status), step.result) for step in lab.job(1).ops]
 
 
-def test_a_step_after_the_last_transaction_takes_nothing_back_when_it_fails(house: House) -> None:
+def test_a_step_after_the_last_transaction_takes_nothing_back_when_it_fails(lab: SimulatedJobs) -> None:
     undone: list[str] = []
 
     async def undo() -> None:
         undone.append("undone")
 
-    house.scripts["late"] = Script(
+    lab.scripts["late"] = Script(
         plan=base.Plan(
             steps=[base.Step("before", (), procedure(undo))],
             finish=lambda _: [states.Put(NET)],
             after=[base.Step("after", procedure(_fails), procedure(undo))],
         )
     )
-    ((status, _),) = _ended(house, "late")
+    ((status, _),) = _ended(lab, "late")
     assert status == "error"
-    assert house.store.snapshot.networks["u1"] == NET
+    assert lab.store.snapshot.networks["u1"] == NET
     assert not undone
 
 
-def test_the_jobs_of_a_plan_are_submitted_and_named_in_its_result(house: House) -> None:
-    house.scripts["many"] = Script(
+def test_the_jobs_of_a_plan_are_submitted_and_named_in_its_result(lab: SimulatedJobs) -> None:
+    lab.scripts["many"] = Script(
         plan=base.Plan(jobs=[[op("first")], [op("second")]], result=lambda: {"stay": {"vm1": "why"}})
     )
-    ((status, result),) = _ended(house, "many")
+    ((status, result),) = _ended(lab, "many")
     assert status == "success"
     assert result == {"jobs": [[True, 2], [True, 3]], "stay": {"vm1": "why"}}
-    assert sorted(house.queue.jobs()) == [1, 2, 3]
+    assert sorted(lab.queue.jobs()) == [1, 2, 3]
 
 
-def test_jobs_that_a_job_submits_have_its_reason_and_priority_and_name_its_opcode(house: House) -> None:
+def test_jobs_that_a_job_submits_have_its_reason_and_priority_and_name_its_opcode(lab: SimulatedJobs) -> None:
     trail, own_trail = (("gantry-rapi", "user", 1),), (("gnt-job", "", 2),)
     own = structs.replace(op("own", priority=3), reason=own_trail)
-    house.scripts["many"] = Script(plan=base.Plan(jobs=[[op()], [own]]))
+    lab.scripts["many"] = Script(plan=base.Plan(jobs=[[op()], [own]]))
 
     async def scenario() -> None:
-        await house.wait(await house.queue.submit([structs.replace(op("many", priority=-5), reason=trail)]))
+        await lab.wait(await lab.queue.submit([structs.replace(op("many", priority=-5), reason=trail)]))
 
-    house.run(scenario())
-    plain, other = (house.queue.jobs()[number].ops[0].input for number in (2, 3))
+    lab.run(scenario())
+    plain, other = (lab.queue.jobs()[number].ops[0].input for number in (2, 3))
     assert (plain.reason, plain.priority, plain.comment) == (trail, -5, "Submitted by OP_TEST_DELAY")
     assert (other.reason, other.priority, other.comment) == (own_trail, 3, "own")
 
 
 @pytest.mark.parametrize(("request_id", "inherited"), [("req-9", "req-9"), ("", "job-1")])
-def test_jobs_that_a_job_submits_have_its_request_or_its_number(house: House, request_id: str, inherited: str) -> None:
-    house.scripts["many"] = Script(plan=base.Plan(jobs=[[op()], [op()]]))
+def test_jobs_that_a_job_submits_have_its_request_or_its_number(
+    lab: SimulatedJobs, request_id: str, inherited: str
+) -> None:
+    lab.scripts["many"] = Script(plan=base.Plan(jobs=[[op()], [op()]]))
 
     async def scenario() -> None:
         request_ids.CURRENT.set(request_id)
-        await house.wait(await house.queue.submit([op("many")]))
+        await lab.wait(await lab.queue.submit([op("many")]))
 
-    house.run(scenario())
-    assert [house.queue.jobs()[number].request for number in (1, 2, 3)] == [request_id, inherited, inherited]
+    lab.run(scenario())
+    assert [lab.queue.jobs()[number].request for number in (1, 2, 3)] == [request_id, inherited, inherited]
 
 
-def test_a_job_that_runs_can_be_canceled_only_while_it_says_so(house: House) -> None:
+def test_a_job_that_runs_can_be_canceled_only_while_it_says_so(lab: SimulatedJobs) -> None:
     reached, release = asyncio.Event(), asyncio.Event()
     answers: list[bool] = []
 
@@ -96,24 +98,24 @@ def test_a_job_that_runs_can_be_canceled_only_while_it_says_so(house: House) -> 
                 await environment.sleep(1)
             raise errors.JobCanceledError
 
-    house.scripts["stops"] = Script(inspect=inspect)
+    lab.scripts["stops"] = Script(inspect=inspect)
 
     async def scenario() -> None:
-        number = await house.queue.submit([op("stops")])
+        number = await lab.queue.submit([op("stops")])
         await reached.wait()
-        answers.append((await house.queue.cancel(number))[0])
+        answers.append((await lab.queue.cancel(number))[0])
         reached.clear()
         release.set()
         await reached.wait()
-        answers.append((await house.queue.cancel(number))[0])
-        await house.wait(number)
+        answers.append((await lab.queue.cancel(number))[0])
+        await lab.wait(number)
 
-    house.run(scenario())
+    lab.run(scenario())
     assert answers == [False, True]
-    assert str(house.job(1).ops[0].status) == "canceled"
+    assert str(lab.job(1).ops[0].status) == "canceled"
 
 
-def test_a_job_that_was_canceled_too_late_ends_as_what_it_is(house: House) -> None:
+def test_a_job_that_was_canceled_too_late_ends_as_what_it_is(lab: SimulatedJobs) -> None:
     inside = asyncio.Event()
 
     async def inspect(environment: base.Environment) -> None:
@@ -123,36 +125,36 @@ def test_a_job_that_was_canceled_too_late_ends_as_what_it_is(house: House) -> No
                 await environment.sleep(1)
         raise errors.RemoteError("node2 does not answer")
 
-    house.scripts["late"] = Script(inspect=inspect)
+    lab.scripts["late"] = Script(inspect=inspect)
 
     async def scenario() -> None:
-        number = await house.queue.submit([op("late")])
+        number = await lab.queue.submit([op("late")])
         await inside.wait()
-        await house.queue.cancel(number)
-        await house.wait(number)
+        await lab.queue.cancel(number)
+        await lab.wait(number)
 
-    house.run(scenario())
-    assert str(house.job(1).ops[0].status) == "error"
-    assert "node2 does not answer" in str(house.job(1).ops[0].result)
+    lab.run(scenario())
+    assert str(lab.job(1).ops[0].status) == "error"
+    assert "node2 does not answer" in str(lab.job(1).ops[0].result)
 
 
-def _killed(house: House, script: Script, *, at: asyncio.Event) -> list[str]:
+def _killed(lab: SimulatedJobs, script: Script, *, at: asyncio.Event) -> list[str]:
     """Kill a job at a moment and run another one with its locks; return the log of the first one."""
     locks = {(lock.Level.INSTANCE, "vm1"): lock.Mode.EXCLUSIVE}
-    house.scripts["long"], house.scripts["next"] = dataclasses.replace(script, locks=locks), Script(locks=locks)
+    lab.scripts["long"], lab.scripts["next"] = dataclasses.replace(script, locks=locks), Script(locks=locks)
 
     async def scenario() -> None:
-        number = await house.queue.submit([op("long"), op("never")])
+        number = await lab.queue.submit([op("long"), op("never")])
         await at.wait()
-        assert (await house.queue.cancel(number))[0] is False
-        assert await house.queue.cancel(number, kill=True) == (True, f"Job {number} will be killed")
-        assert await house.wait(number) == ["canceled"]
-        assert await house.wait(await house.queue.submit([op("next")])) == ["success"]
+        assert (await lab.queue.cancel(number))[0] is False
+        assert await lab.queue.cancel(number, kill=True) == (True, f"Job {number} will be killed")
+        assert await lab.wait(number) == ["canceled"]
+        assert await lab.wait(await lab.queue.submit([op("next")])) == ["success"]
 
-    house.run(scenario())
-    assert [str(step.status) for step in house.job(1).ops] == ["canceled", "canceled"]
-    assert house.job(1).ops[0].result == "Job canceled by request"
-    return [str(entry[-1]) for entry in house.job(1).ops[0].log]
+    lab.run(scenario())
+    assert [str(step.status) for step in lab.job(1).ops] == ["canceled", "canceled"]
+    assert lab.job(1).ops[0].result == "Job canceled by request"
+    return [str(entry[-1]) for entry in lab.job(1).ops[0].log]
 
 
 def _hangs(reached: asyncio.Event) -> base.Actions:
@@ -163,7 +165,7 @@ def _hangs(reached: asyncio.Event) -> base.Actions:
     return procedure(hang)
 
 
-def test_a_killed_job_undoes_its_steps_and_releases_its_locks(house: House) -> None:
+def test_a_killed_job_undoes_its_steps_and_releases_its_locks(lab: SimulatedJobs) -> None:
     reached, undone = asyncio.Event(), list[str]()
 
     async def undo() -> None:
@@ -171,43 +173,43 @@ def test_a_killed_job_undoes_its_steps_and_releases_its_locks(house: House) -> N
         undone.append("undone")
 
     steps = [base.Step("first", (), procedure(undo)), base.Step("second", _hangs(reached), procedure(undo))]
-    log = _killed(house, Script(plan=base.Plan(changes=[states.Put(NET)], steps=steps)), at=reached)
+    log = _killed(lab, Script(plan=base.Plan(changes=[states.Put(NET)], steps=steps)), at=reached)
     assert undone == ["undone", "undone"]
-    assert "u1" not in house.store.snapshot.networks
+    assert "u1" not in lab.store.snapshot.networks
     assert log[-1] == "- WARNING: the job was canceled in the middle of this, which is undone: second"
 
 
-def test_a_killed_job_names_the_steps_that_stay_done(house: House) -> None:
+def test_a_killed_job_names_the_steps_that_stay_done(lab: SimulatedJobs) -> None:
     reached = asyncio.Event()
     steps = [base.Step("first", ()), base.Step("second", _hangs(reached))]
     plan = base.Plan(changes=[states.Put(NET)], steps=steps, keep_on_failure=True)
-    assert _killed(house, Script(plan=plan), at=reached)[-2:] == [
+    assert _killed(lab, Script(plan=plan), at=reached)[-2:] == [
         "- WARNING: the job was canceled, and this stays done: first",
         "- WARNING: the job was canceled in the middle of this: second",
     ]
-    assert house.store.snapshot.networks["u1"] == NET
+    assert lab.store.snapshot.networks["u1"] == NET
 
 
-def test_a_job_that_is_killed_before_or_after_its_changes_leaves_them_whole(house: House) -> None:
+def test_a_job_that_is_killed_before_or_after_its_changes_leaves_them_whole(lab: SimulatedJobs) -> None:
     reached = asyncio.Event()
 
     async def inspect(environment: base.Environment) -> None:
         reached.set()
         await asyncio.Event().wait()
 
-    _killed(house, Script(inspect=inspect, plan=base.Plan(changes=[states.Put(NET)])), at=reached)
-    assert "u1" not in house.store.snapshot.networks
+    _killed(lab, Script(inspect=inspect, plan=base.Plan(changes=[states.Put(NET)])), at=reached)
+    assert "u1" not in lab.store.snapshot.networks
     late = asyncio.Event()
     plan = base.Plan(changes=[states.Put(NET)], after=[base.Step("clean up", _hangs(late))])
-    house.scripts["late"] = Script(plan=plan)
+    lab.scripts["late"] = Script(plan=plan)
 
     async def scenario() -> None:
-        number = await house.queue.submit([op("late")])
+        number = await lab.queue.submit([op("late")])
         await late.wait()
-        await house.queue.cancel(number, kill=True)
-        assert await house.wait(number) == ["canceled"]
+        await lab.queue.cancel(number, kill=True)
+        assert await lab.wait(number) == ["canceled"]
 
-    house.run(scenario())
-    assert house.store.snapshot.networks["u1"] == NET
-    (record,) = [job for job in house.queue.jobs().values() if job.ops[0].input.comment == "late"]
+    lab.run(scenario())
+    assert lab.store.snapshot.networks["u1"] == NET
+    (record,) = [job for job in lab.queue.jobs().values() if job.ops[0].input.comment == "late"]
     assert "this may not be done: clean up" in str(record.ops[0].log[-1])

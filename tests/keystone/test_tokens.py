@@ -53,21 +53,21 @@ class Cloud:
 @pytest.fixture(scope="module")
 def deployment() -> Iterator[Cloud]:
     with contextlib.ExitStack() as stack:
-        site = stack.enter_context(server.running())
-        secret = site.folder / "password"
+        keystone = stack.enter_context(server.running())
+        secret = keystone.folder / "password"
         secret.write_text(f"{server.ACCOUNT_PASSWORD}\n")
         secret.chmod(0o600)
-        options = ("--neutron-auth", "keystone", "--keystone-url", site.url, "--keystone-cache", "1")
-        files = ("--keystone-password-file", str(secret), "--keystone-ca", str(site.authority))
+        options = ("--neutron-auth", "keystone", "--keystone-url", keystone.url, "--keystone-cache", "1")
+        files = ("--keystone-password-file", str(secret), "--keystone-ca", str(keystone.authority))
         cloud = stack.enter_context(client.cloud(*options, *files))
-        site.announce(cloud.url)
+        keystone.announce(cloud.url)
         for user, project in PROJECTS.items():
             cloud.auth[user] = {
-                "OS_AUTH_TYPE": "password", "OS_AUTH_URL": site.url, "OS_CACERT": str(site.authority),
+                "OS_AUTH_TYPE": "password", "OS_AUTH_URL": keystone.url, "OS_CACERT": str(keystone.authority),
                 "OS_USERNAME": user, "OS_PASSWORD": server.PASSWORD, "OS_PROJECT_NAME": project,
                 "OS_USER_DOMAIN_ID": "default", "OS_PROJECT_DOMAIN_ID": "default", "OS_IDENTITY_API_VERSION": "3",
             }  # fmt: skip
-        yield Cloud(site, cloud, secret)
+        yield Cloud(keystone, cloud, secret)
 
 
 def test_a_project_gets_its_own_segments_and_sees_its_own_networks(deployment: Cloud) -> None:

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.kubernetes import site
+from tests.kubernetes import server_process
 from tests.kubernetes.contract import backends
 from tests.kubernetes.real import server
 
@@ -13,5 +13,5 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         with server.running() as real:
             yield real
         return
-    with site.site(tmp_path_factory.mktemp("kube")) as running_site:
-        yield running_site
+    with server_process.running(tmp_path_factory.mktemp("kube")) as embedded:
+        yield embedded

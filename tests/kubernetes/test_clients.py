@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from tests.kubernetes import site
+from tests.kubernetes import server_process
 from tests.kubernetes.contract import backends
 
 pytestmark = [
@@ -14,7 +14,7 @@ pytestmark = [
     ),
 ]
 
-INSIDE = site.HERE / "inside"
+INSIDE = server_process.HERE / "inside"
 HOLD = [True, ["example.com/hold"]]
 
 

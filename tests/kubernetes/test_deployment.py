@@ -16,7 +16,7 @@ import pytest
 import yaml
 from tests import ports
 from tests.cluster import lab
-from tests.kubernetes import site
+from tests.kubernetes import server_process
 from tests.kubernetes.contract import backends
 from tests.kubernetes.real import server
 from tests.real import demonstration
@@ -25,7 +25,7 @@ CHECKOUT = Path(__file__).parents[2]
 BASE = CHECKOUT / "deploy/kubernetes"
 CONTAINER = BASE / "Containerfile"
 COMPONENTS = sorted(path.parent.name for path in BASE.glob("*/kustomization.yaml"))
-PROGRAM = site.kubectls()[-1:]
+PROGRAM = server_process.kubectls()[-1:]
 
 
 needs_kubectl = pytest.mark.skipif(not PROGRAM, reason="this machine has no kubectl")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kubernetes import site
+from tests.kubernetes import server_process
 from tests.kubernetes.contract import backends
 
 pytestmark = [pytest.mark.real]
@@ -39,7 +39,7 @@ spec: {pool: {name: prov}}
 
 def _programs() -> list[object]:
     """Return parameters of a test for each version; those between the oldest and the newest are slow."""
-    binaries = site.kubectls()
+    binaries = server_process.kubectls()
     between = binaries[1:-1]
     return [
         pytest.param(binary, marks=[pytest.mark.slow] if binary in between else [], id=binary.name)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests import processes
 from tests.cluster import lab
-from tests.kubernetes import site
+from tests.kubernetes import server_process
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.skipif(not site.kubectls(), reason="this machine has no kubectl"),
+    pytest.mark.skipif(not server_process.kubectls(), reason="this machine has no kubectl"),
 ]
 
 OBJECTS = """
@@ -45,7 +45,7 @@ def sockets(process: int) -> dict[str, list[list[str]]]:
 
 @pytest.mark.promise("claims-11")
 def test_who_serves_claims_listens_for_http_alone(tmp_path: Path) -> None:
-    with site.site(tmp_path, with_controllers=True) as here:
+    with server_process.running(tmp_path, with_controllers=True) as here:
         assert here.running
         done = here.run("kubectl", "apply", "-f", "-", stdin=OBJECTS)
         assert done.returncode == 0, done.stderr

@@ -107,95 +107,98 @@ class DistributingMaster:
 
 
 @pytest.fixture
-def house() -> Iterator[DistributingMaster]:
+def master() -> Iterator[DistributingMaster]:
     with simulated.World(seed=1) as world:
-        house = DistributingMaster(world)
-        yield house
-        world.run(house.distribution.close())
+        master = DistributingMaster(world)
+        yield master
+        world.run(master.distribution.close())
 
 
 EVERYBODY = ["node1", "node2", "node3"]
 
 
-def test_everybody_gets_the_files_at_the_start(house: DistributingMaster) -> None:
-    assert house.start() == EVERYBODY
-    assert house.settle(1000) == []
+def test_everybody_gets_the_files_at_the_start(master: DistributingMaster) -> None:
+    assert master.start() == EVERYBODY
+    assert master.settle(1000) == []
 
 
-def test_files_are_sent_only_when_a_change_shows_in_them(house: DistributingMaster) -> None:
-    house.start()
-    assert house.put(state_build.queued(1)) == []
-    assert house.put(msgspec.structs.replace(build.VM, tags=("blue",))) == []
-    assert house.put(msgspec.structs.replace(build.NODES[1], accelerator="kvm")) == []
-    assert house.put(msgspec.structs.replace(build.NODES[1], master_candidate=True)) == EVERYBODY
-    assert house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", nics=())) == EVERYBODY
-    house.put(msgspec.structs.replace(build.OWNER, tags=("red",)))
-    assert house.read("cluster_tags") == {"red"}
+def test_files_are_sent_only_when_a_change_shows_in_them(master: DistributingMaster) -> None:
+    master.start()
+    assert master.put(state_build.queued(1)) == []
+    assert master.put(msgspec.structs.replace(build.VM, tags=("blue",))) == []
+    assert master.put(msgspec.structs.replace(build.NODES[1], accelerator="kvm")) == []
+    assert master.put(msgspec.structs.replace(build.NODES[1], master_candidate=True)) == EVERYBODY
+    assert master.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", nics=())) == EVERYBODY
+    master.put(msgspec.structs.replace(build.OWNER, tags=("red",)))
+    assert master.read("cluster_tags") == {"red"}
 
 
-def test_changes_that_come_together_are_sent_together(house: DistributingMaster) -> None:
-    house.start()
+def test_changes_that_come_together_are_sent_together(master: DistributingMaster) -> None:
+    master.start()
     for number in range(5):
-        before = house.state
+        before = master.state
         changes = [states.Put(msgspec.structs.replace(build.SPARE, uuid=f"u{number}", name=f"net-{number}"))]
-        house.state = before.apply(changes, serial=before.serial + 1)
-        house.acknowledge(before, changes)
-    assert house.settle() == EVERYBODY
-    assert all("net-4" in text for text in house.read("networks"))
+        master.state = before.apply(changes, serial=before.serial + 1)
+        master.acknowledge(before, changes)
+    assert master.settle() == EVERYBODY
+    assert all("net-4" in text for text in master.read("networks"))
 
 
-def test_nodes_that_are_offline_are_left_alone(house: DistributingMaster) -> None:
-    house.start()
-    assert house.put(msgspec.structs.replace(build.NODES[2], offline=True)) == ["node1", "node2"]
+def test_nodes_that_are_offline_are_left_alone(master: DistributingMaster) -> None:
+    master.start()
+    assert master.put(msgspec.structs.replace(build.NODES[2], offline=True)) == ["node1", "node2"]
 
 
 def test_a_node_that_did_not_answer_is_tried_again_until_it_does(
-    house: DistributingMaster, caplog: pytest.LogCaptureFixture
+    master: DistributingMaster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.nodes.deaf = {"node2"}
+    master.nodes.deaf = {"node2"}
     with caplog.at_level(logging.WARNING):
-        assert house.start() == EVERYBODY
-        assert house.settle(2.5 * distribution.RETRY_SECONDS) == ["node2", "node2"]
+        assert master.start() == EVERYBODY
+        assert master.settle(2.5 * distribution.RETRY_SECONDS) == ["node2", "node2"]
         assert len([record for record in caplog.records if "could not write ssconf files" in record.message]) == 1
-    house.nodes.deaf.clear()
-    assert house.settle(distribution.RETRY_SECONDS) == ["node2"]
-    assert house.settle(10 * distribution.RETRY_SECONDS) == []
+    master.nodes.deaf.clear()
+    assert master.settle(distribution.RETRY_SECONDS) == ["node2"]
+    assert master.settle(10 * distribution.RETRY_SECONDS) == []
 
 
-def test_a_change_reaches_everybody_while_somebody_lags(house: DistributingMaster) -> None:
-    house.nodes.deaf = {"node2"}
-    house.start()
-    assert sorted(house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))) == EVERYBODY
+def test_a_change_reaches_everybody_while_somebody_lags(master: DistributingMaster) -> None:
+    master.nodes.deaf = {"node2"}
+    master.start()
+    assert sorted(master.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))) == EVERYBODY
 
 
 @pytest.mark.promise("cluster-81")
-def test_only_candidates_keep_copies_and_the_master_is_none_of_them(house: DistributingMaster) -> None:
-    house.start()
-    assert house.candidates.wanted == []
-    house.put(*(msgspec.structs.replace(node, master_candidate=True) for node in build.NODES))
-    assert house.candidates.wanted == ["node2", "node3"]
-    house.put(msgspec.structs.replace(build.NODES[1], master_candidate=True, offline=True))
-    assert house.candidates.wanted == ["node3"]
-    before, house.state = house.state, states.Snapshot().apply([states.Put(change) for change in build.FIRST], serial=1)
-    house.distribution.observe(before, house.state, ())
-    assert house.candidates.wanted == []
+def test_only_candidates_keep_copies_and_the_master_is_none_of_them(master: DistributingMaster) -> None:
+    master.start()
+    assert master.candidates.wanted == []
+    master.put(*(msgspec.structs.replace(node, master_candidate=True) for node in build.NODES))
+    assert master.candidates.wanted == ["node2", "node3"]
+    master.put(msgspec.structs.replace(build.NODES[1], master_candidate=True, offline=True))
+    assert master.candidates.wanted == ["node3"]
+    before, master.state = (
+        master.state,
+        states.Snapshot().apply([states.Put(change) for change in build.FIRST], serial=1),
+    )
+    master.distribution.observe(before, master.state, ())
+    assert master.candidates.wanted == []
 
 
 def test_a_change_reaches_its_candidates_at_once_and_the_nodes_when_it_is_acknowledged(
-    house: DistributingMaster,
+    master: DistributingMaster,
 ) -> None:
-    house.start()
+    master.start()
     change = states.Put(msgspec.structs.replace(build.NODES[1], master_candidate=True))
-    current = house.state.apply([change], serial=house.state.serial + 1)
-    house.distribution.observe(house.state, current, [change])
-    assert house.settle(10) == []
-    assert house.candidates.wanted == ["node2"]
-    house.distribution.observe(current, house.state, ())
-    assert house.settle(10 * distribution.RETRY_SECONDS) == []
-    assert house.candidates.wanted == []
-    assert house.read("master_candidates") == {"node1"}
-    assert house.put(change.value) == EVERYBODY
-    assert house.read("master_candidates") == {"node1\nnode2"}
+    current = master.state.apply([change], serial=master.state.serial + 1)
+    master.distribution.observe(master.state, current, [change])
+    assert master.settle(10) == []
+    assert master.candidates.wanted == ["node2"]
+    master.distribution.observe(current, master.state, ())
+    assert master.settle(10 * distribution.RETRY_SECONDS) == []
+    assert master.candidates.wanted == []
+    assert master.read("master_candidates") == {"node1"}
+    assert master.put(change.value) == EVERYBODY
+    assert master.read("master_candidates") == {"node1\nnode2"}
 
 
 def names(count: int) -> list[states.Stored]:
@@ -205,16 +208,16 @@ def names(count: int) -> list[states.Stored]:
     ]
 
 
-def test_a_new_instance_costs_each_node_one_short_message_however_many_there_are(house: DistributingMaster) -> None:
+def test_a_new_instance_costs_each_node_one_short_message_however_many_there_are(master: DistributingMaster) -> None:
     costs = []
-    house.start()
+    master.start()
     for count in (10, 5000):
-        house.put(*names(count))
-        house.settle(10)
-        house.nodes.bytes = 0
-        assert house.put(msgspec.structs.replace(build.VM, uuid="new", name=f"new-{count}", nics=())) == EVERYBODY
-        assert all(f"new-{count}" in text for text in house.read("instance_list"))
-        costs.append(house.nodes.bytes)
+        master.put(*names(count))
+        master.settle(10)
+        master.nodes.bytes = 0
+        assert master.put(msgspec.structs.replace(build.VM, uuid="new", name=f"new-{count}", nics=())) == EVERYBODY
+        assert all(f"new-{count}" in text for text in master.read("instance_list"))
+        costs.append(master.nodes.bytes)
     assert costs[1] < costs[0] * 1.1
 
 
@@ -224,41 +227,41 @@ def _networks(count: int) -> list[network.Network]:
 
 @pytest.mark.parametrize(("key", "many"), [("instance_list", names), ("networks", _networks)])
 def test_names_wait_for_others_to_go_with_them_and_for_nothing_else(
-    house: DistributingMaster, key: str, many: Callable[[int], Sequence[states.Stored]]
+    master: DistributingMaster, key: str, many: Callable[[int], Sequence[states.Stored]]
 ) -> None:
-    house.start()
+    master.start()
     receivers = []
     for number, value in enumerate(many(40)):
-        house.state, before = house.state.apply([states.Put(value)], serial=house.state.serial + 1), house.state
-        house.acknowledge(before, [states.Put(value)])
-        receivers += house.settle(0.01)
+        master.state, before = master.state.apply([states.Put(value)], serial=master.state.serial + 1), master.state
+        master.acknowledge(before, [states.Put(value)])
+        receivers += master.settle(0.01)
         if number == 20:
-            receivers += house.put(msgspec.structs.replace(build.OWNER, tags=("red",)))
-    receivers += house.settle(10)
+            receivers += master.put(msgspec.structs.replace(build.OWNER, tags=("red",)))
+    receivers += master.settle(10)
     rounds = 40 * 0.01 / (distribution.DELAY_SECONDS_PER_NODE * 3) + 3
     assert len(receivers) <= 3 * rounds
-    assert all("many-00039" in text for text in house.read(key))
+    assert all("many-00039" in text for text in master.read(key))
 
 
-def test_a_node_whose_files_are_others_gets_those_whole(house: DistributingMaster) -> None:
-    house.start()
-    house.world.run(house.nodes.files("node2").write({"node_list": "nonsense"}))
-    house.put(msgspec.structs.replace(build.NODES[2], drained=True))
-    assert house.read("node_list") == {"node1\nnode2\nnode3"}
+def test_a_node_whose_files_are_others_gets_those_whole(master: DistributingMaster) -> None:
+    master.start()
+    master.world.run(master.nodes.files("node2").write({"node_list": "nonsense"}))
+    master.put(msgspec.structs.replace(build.NODES[2], drained=True))
+    assert master.read("node_list") == {"node1\nnode2\nnode3"}
 
 
-def test_a_frozen_node_delays_the_others_once_and_then_no_more(house: DistributingMaster) -> None:
-    house.start()
-    house.nodes.frozen = {"node2"}
-    house.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))
-    house.settle(6)
+def test_a_frozen_node_delays_the_others_once_and_then_no_more(master: DistributingMaster) -> None:
+    master.start()
+    master.nodes.frozen = {"node2"}
+    master.put(msgspec.structs.replace(build.NODES[2], master_candidate=True))
+    master.settle(6)
     for candidate_flag in (False, True):
-        sent = house.put(msgspec.structs.replace(build.NODES[2], master_candidate=candidate_flag))
+        sent = master.put(msgspec.structs.replace(build.NODES[2], master_candidate=candidate_flag))
         assert {"node1", "node3"} <= set(sent)
-        files = [house.nodes.files(name).read("master_candidates") for name in EVERYBODY]
+        files = [master.nodes.files(name).read("master_candidates") for name in EVERYBODY]
         assert files[0] == files[2]
         assert ("node3" in files[0]) is candidate_flag
         assert "node3" not in files[1]
-    house.nodes.frozen.clear()
-    house.settle(100)
-    assert len(house.read("master_candidates")) == 1
+    master.nodes.frozen.clear()
+    master.settle(100)
+    assert len(master.read("master_candidates")) == 1

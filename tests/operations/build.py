@@ -1,6 +1,7 @@
 """A small cluster in memory for the tests of the units: a state, nodes that keep what calls set, and a log.
 
-``House.plan`` takes a unit as far as its plan; ``House.run`` does what the processor does when nothing fails.
+``MemoryCluster.plan`` takes a unit as far as its plan; ``MemoryCluster.run`` does what the processor does when nothing
+fails.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ Kind = TypeVar("Kind", bound=calls.Call[object])
 
 AUTHORITY = security.make_authority("test", 1_750_000_000.0)
 REQUEST, NEXT_REQUEST = (security.make_request("node")[1].decode() for _ in range(2))
-"""The certificate requests of every machine of a house: for its first key, and for another one."""
+"""The certificate requests of every machine of the cluster: for its first key, and for another one."""
 
 OWNER = cluster.Cluster(uuid="c", name="lab.example", master_node="n1", enabled_hypervisors=("fake", "kvm"))
 GROUP = cluster.NodeGroup(
@@ -443,9 +444,9 @@ class Log:
 
 @dataclass
 class Environment:
-    """``operations.base.Environment`` over a house."""
+    """``operations.base.Environment`` over a cluster in memory."""
 
-    house: "House"
+    lab: "MemoryCluster"
     nodes: FakeNodes
     ledger: embedded.Ledger
     log: Log
@@ -458,7 +459,7 @@ class Environment:
 
     @property
     def inputs(self) -> draws.Inputs:
-        numbers = self.house.numbers
+        numbers = self.lab.numbers
         return draws.Inputs(now=NOW, uuid=lambda: f"u{next(numbers)}", below=lambda limit: next(numbers) % limit)
 
     async def check_journal(self) -> history.Check:
@@ -468,18 +469,18 @@ class Environment:
         await asyncio.sleep(0)
 
     def stoppable(self) -> AbstractContextManager[Callable[[], bool]]:
-        return nullcontext(lambda: self.house.canceled)
+        return nullcontext(lambda: self.lab.canceled)
 
     async def run_allocator(self, name: str, request: bytes, arguments: Sequence[str]) -> bytes:
-        self.house.requests.append((name, request, list(arguments)))
-        return self.house.allocators[name]
+        self.lab.requests.append((name, request, list(arguments)))
+        return self.lab.allocators[name]
 
     def snapshot(self) -> states.Snapshot:
-        return self.house.state
+        return self.lab.state
 
 
-class House:
-    """A cluster of ``FIRST``, or of what is given."""
+class MemoryCluster:
+    """A cluster of ``FIRST``, or of these objects, on which units run."""
 
     def __init__(self, *values: states.Stored) -> None:
         self.numbers = itertools.count(1)

@@ -26,8 +26,8 @@ CLUSTER = (
 
 
 def _locks(op: opcodes.Opcode) -> lock.LockSet:
-    house = build.House()
-    return house.unit(op).locks(house.state)
+    lab = build.MemoryCluster()
+    return lab.unit(op).locks(lab.state)
 
 
 @pytest.mark.parametrize("part", [TOKENS, RULES, WEBHOOKS, CLUSTER], ids=["tokens", "rules", "webhooks", "cluster"])

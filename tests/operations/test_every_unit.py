@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 from msgspec import structs
-from tests.jobs import house as queue_house
+from tests.jobs import simulated_jobs
 from tests.operations import build
 from tests.state import build as state_build
 
@@ -191,10 +191,10 @@ class Break:
             await base.perform(step.undo, nodes, build.Log())
             assert nodes.state() == taken_back, f"{step.text}: a second undo makes a difference"
 
-        return replace(step, do=queue_house.procedure(do), undo=queue_house.procedure(undo))
+        return replace(step, do=simulated_jobs.procedure(do), undo=simulated_jobs.procedure(undo))
 
 
-class Store(queue_house.MemoryStore):
+class Store(simulated_jobs.MemoryStore):
     """A store in memory with a ledger beside it."""
 
     def __init__(self, state: states.Snapshot) -> None:

@@ -20,15 +20,15 @@ WIDE = network.Network(
 )
 
 
-def house(*ips: str, net: str = "net") -> build.House:
-    lab = build.House()
+def build_lab(*ips: str, net: str = "net") -> build.MemoryCluster:
+    lab = build.MemoryCluster()
     lab.put(WIDE)
     card = structs.replace(build.VM.nics[0], ip=ips, network=net, nicparams={"mode": "bridged", "link": "br7"})
     lab.put(structs.replace(build.VM, nics=(card,)))
     return lab
 
 
-def nic(lab: build.House) -> dict[str, str]:
+def nic(lab: build.MemoryCluster) -> dict[str, str]:
     """Return the hook variables of the NIC, without their prefix."""
     variables = hook_environment.instance_variables(lab.state, lab.state.instances["i1"])
     prefix = "INSTANCE_NIC0_"
@@ -37,7 +37,7 @@ def nic(lab: build.House) -> dict[str, str]:
 
 @pytest.mark.promise("networks-76", "networks-83")
 def test_a_nic_with_one_address_keeps_its_hook_variables() -> None:
-    assert nic(house("192.0.2.10")) == {
+    assert nic(build_lab("192.0.2.10")) == {
         "IP": "192.0.2.10",
         "MAC": "aa:00:00:00:00:01",
         "MODE": "bridged",
@@ -56,7 +56,7 @@ def test_a_nic_with_one_address_keeps_its_hook_variables() -> None:
 
 @pytest.mark.promise("networks-76")
 def test_the_variables_of_each_nic_have_the_number_of_the_nic() -> None:
-    lab = house("10.1.0.8", net="wide")
+    lab = build_lab("10.1.0.8", net="wide")
     first = lab.state.instances["i1"].nics[0]
     second = structs.replace(first, uuid="x2", mac="aa:00:00:00:00:02", ip=("10.2.0.9", "10.1.0.9"))
     lab.put(structs.replace(lab.state.instances["i1"], nics=(first, second)))
@@ -77,7 +77,7 @@ def test_the_variables_of_each_nic_have_the_number_of_the_nic() -> None:
 
 
 def test_hooks_receive_each_address_of_a_nic_with_its_subnet() -> None:
-    variables = nic(house("10.2.0.9", "10.1.0.9", net="wide"))
+    variables = nic(build_lab("10.2.0.9", "10.1.0.9", net="wide"))
     numbered = {
         "IP:0": "10.2.0.9",
         "IP:1": "10.1.0.9",
@@ -94,7 +94,7 @@ def test_hooks_receive_each_address_of_a_nic_with_its_subnet() -> None:
 
 
 async def test_a_change_tells_what_is_wanted_before_and_old_and_new_after() -> None:
-    lab = house("192.0.2.10")
+    lab = build_lab("192.0.2.10")
     op = cast(
         "opcodes.InstanceSetParams",
         opcodes.decode(
@@ -118,7 +118,7 @@ async def test_a_change_tells_what_is_wanted_before_and_old_and_new_after() -> N
 
 
 async def test_scripts_hear_of_the_end_of_what_was_removed() -> None:
-    lab = house("192.0.2.10")
+    lab = build_lab("192.0.2.10")
     plan = await lab.plan(opcodes.InstanceRemove(instance_name="vm1"))
     assert plan.hooks
     assert plan.finish
@@ -132,14 +132,14 @@ def names(where: object) -> list[str]:
 
 
 async def test_each_node_is_asked_once() -> None:
-    lab = house("192.0.2.10")
+    lab = build_lab("192.0.2.10")
     plan = await lab.plan(opcodes.InstanceStartup(instance_name="vm1", force=True))
     assert plan.hooks
     assert names(plan.hooks.nodes_pre) == names(plan.hooks.nodes_post) == ["node1"]
 
 
 async def test_a_network_is_connected_after_the_nodes_of_the_group_were_asked_and_no_others() -> None:
-    lab = house("192.0.2.10")
+    lab = build_lab("192.0.2.10")
     lab.put(cluster.NodeGroup(uuid="far", name="far"), structs.replace(build.NODES[2], group="far"))
     op = opcodes.NetworkConnect(network_name="wide", group_name="far", network_mode="routed", network_link="7")
     plan = await lab.plan(op)
@@ -148,7 +148,7 @@ async def test_a_network_is_connected_after_the_nodes_of_the_group_were_asked_an
 
 
 async def test_a_node_that_is_offline_is_among_those_to_be_asked_as_such() -> None:
-    lab = build.House(*(node for node in build.FIRST if node is not build.VM))
+    lab = build.MemoryCluster(*(node for node in build.FIRST if node is not build.VM))
     lab.put(structs.replace(build.NODES[1], offline=True))
     plan = await lab.plan(opcodes.NodeRemove(node_name="node3"))
     assert plan.hooks
@@ -165,7 +165,7 @@ async def test_a_node_that_is_offline_is_among_those_to_be_asked_as_such() -> No
     ],
 )
 async def test_verify_adds_what_hooks_found(outcome: list[base.HookFailure], verdict: bool, line: str) -> None:
-    lab = house("192.0.2.10")
+    lab = build_lab("192.0.2.10")
     lab.put(structs.replace(lab.state.instances["i1"], admin_state=instance.AdminState.DOWN))
     lab.put(*(structs.replace(node, master_candidate=True) for node in build.NODES))
     plan = await lab.plan(opcodes.ClusterVerify())

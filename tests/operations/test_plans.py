@@ -89,7 +89,7 @@ def test_what_a_step_calls_can_be_recorded_and_read_again(op: opcodes.Opcode) ->
 
 @pytest.mark.parametrize("hidden", ["osparams_secret", "join_token"])
 async def test_no_command_or_printed_plan_contains_what_only_the_job_may_know(hidden: str) -> None:
-    house = build.House()
+    lab = build.MemoryCluster()
     op: opcodes.Opcode = opcodes.InstanceCreate(
         instance_name="new",
         os_type="other",
@@ -100,8 +100,8 @@ async def test_no_command_or_printed_plan_contains_what_only_the_job_may_know(hi
     if hidden == "join_token":
         token = security.JoinToken("keep-quiet", "certificate").encode()
         op = opcodes.NodeAdd(node_name="new", primary_ip="203.0.113.99", join_token=token)
-        house.nodes.machines["203.0.113.99"] = build.Machine(joined=False)
-    plan = await house.plan(op)
+        lab.nodes.machines["203.0.113.99"] = build.Machine(joined=False)
+    plan = await lab.plan(op)
     assert plan.steps
     for step in (*plan.steps, *plan.after):
         assert "keep-quiet" not in repr(step)
@@ -111,31 +111,31 @@ async def test_no_command_or_printed_plan_contains_what_only_the_job_may_know(hi
 
 
 def test_a_unit_cannot_be_changed() -> None:
-    unit = build.House().unit(opcodes.InstanceStartup(instance_name="vm1"))
+    unit = build.MemoryCluster().unit(opcodes.InstanceStartup(instance_name="vm1"))
     with pytest.raises(AttributeError, match="units are frozen"):
         unit.op = opcodes.InstanceStartup(instance_name="vm2")
 
 
 async def test_the_nic_that_the_node_checked_is_the_one_that_is_created() -> None:
-    house = build.House()
+    lab = build.MemoryCluster()
     nic = opcodes.NicSpec(ip=("pool",), network="net1")
     disk = opcodes.DiskSpec(size=64)
-    await house.run(
+    await lab.run(
         opcodes.InstanceCreate(
             instance_name="new", os_type="plain", disk_template="file", disks=(disk,), nics=(nic, nic)
         )
     )
-    (checked,) = house.nodes.calls_of(calls.NicValidate)
-    vm = house.state.instance("new")
+    (checked,) = lab.nodes.calls_of(calls.NicValidate)
+    vm = lab.state.instance("new")
     assert [(nic.uuid, nic.mac) for nic in checked.nics] == [(nic.uuid, nic.mac) for nic in vm.nics]
 
 
 async def test_the_nic_that_the_node_checked_is_the_one_that_is_added() -> None:
-    house = build.House()
+    lab = build.MemoryCluster()
     change = ["add", {"ip": "pool", "network": "net1"}]
-    await house.run(opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [change]}))
-    (checked,) = house.nodes.calls_of(calls.NicValidate)
-    added = house.state.instance("vm1").nics[-1]
+    await lab.run(opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [change]}))
+    (checked,) = lab.nodes.calls_of(calls.NicValidate)
+    added = lab.state.instance("vm1").nics[-1]
     assert [(nic.uuid, nic.mac) for nic in checked.nics] == [(added.uuid, added.mac)]
 
 

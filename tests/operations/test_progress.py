@@ -25,7 +25,7 @@ class Environment(build.Environment):
 
 @pytest.fixture
 def environment() -> Environment:
-    environment = build.House().environment
+    environment = build.MemoryCluster().environment
     return Environment(**{field.name: getattr(environment, field.name) for field in dataclasses.fields(environment)})
 
 

@@ -209,53 +209,55 @@ def test_what_is_adopted_is_filled_to_the_same_machine_again() -> None:
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House()
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster()
 
 
-async def test_verify_names_a_namesake_and_both_owners_of_an_address(house: build.House) -> None:
+async def test_verify_names_a_namesake_and_both_owners_of_an_address(lab: build.MemoryCluster) -> None:
     machine = msgspec.structs.replace(_with_nic(addresses=(calls.Address(ip="192.0.2.10"),)), name="vm1")
-    house.machine("node2").running["vm1"] = machine
-    await house.run(opcodes.ClusterVerify(error_codes=True))
-    text = "\n".join(house.log.lines)
+    lab.machine("node2").running["vm1"] = machine
+    await lab.run(opcodes.ClusterVerify(error_codes=True))
+    text = "\n".join(lab.log.lines)
     assert "ERROR:ENODEORPHANINSTANCE:node:node2: instance vm1 should not exist: it is not the instance of that" in text
     owners = "address 192.0.2.10 of network net1 has two owners: guest vm1 on node2 and instance vm1 on node1"
     assert f"ERROR:EINSTANCECONFLICT:instance:vm1: {owners}" in text
 
 
-async def test_a_guest_is_stopped_or_recorded_by_its_own_opcode(house: build.House) -> None:
-    house.machine("node2").running["vm9"] = UNKNOWN
+async def test_a_guest_is_stopped_or_recorded_by_its_own_opcode(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").running["vm9"] = UNKNOWN
     op = opcodes.StrayGuestRepair(guest_name="vm9", guest_uuid="i9", node_name="node2", rule="adopt")
-    assert await house.run(op) == "adopted"
-    assert house.state.instance("vm9").primary_node == "n2"
-    assert await house.run(op) == "none"
-    house.put(msgspec.structs.replace(house.state.instance("vm9"), primary_node="n3"))
+    assert await lab.run(op) == "adopted"
+    assert lab.state.instance("vm9").primary_node == "n2"
+    assert await lab.run(op) == "none"
+    lab.put(msgspec.structs.replace(lab.state.instance("vm9"), primary_node="n3"))
     stop = msgspec.structs.replace(op, rule="stop")
-    assert "its disks stay: file /file/vm9/d9" in str((await house.plan(stop)).lines)
-    assert await house.run(stop) == "stopped"
-    assert house.machine("node2").running == {}
+    assert "its disks stay: file /file/vm9/d9" in str((await lab.plan(stop)).lines)
+    assert await lab.run(stop) == "stopped"
+    assert lab.machine("node2").running == {}
 
 
-async def test_an_adoption_with_a_conflict_changes_nothing(house: build.House) -> None:
-    house.machine("node2").running["vm9"] = _with_nic(mac="aa:00:00:00:00:01")
-    before = house.state
+async def test_an_adoption_with_a_conflict_changes_nothing(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").running["vm9"] = _with_nic(mac="aa:00:00:00:00:01")
+    before = lab.state
     op = opcodes.StrayGuestRepair(guest_name="vm9", guest_uuid="i9", node_name="node2", rule="adopt")
     with pytest.raises(errors.WrongStateError, match=r"guest vm9 on node2 and instance vm1 on node1.*--rule stop"):
-        await house.run(op)
-    assert house.state is before
-    assert "vm9" in house.machine("node2").running
+        await lab.run(op)
+    assert lab.state is before
+    assert "vm9" in lab.machine("node2").running
 
 
-async def test_the_node_that_does_not_answer_fails_the_opcode(house: build.House) -> None:
-    house.machine("node2").down = True
+async def test_the_node_that_does_not_answer_fails_the_opcode(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").down = True
     op = opcodes.StrayGuestRepair(guest_name="vm9", guest_uuid="i9", node_name="node2", rule="stop")
     with pytest.raises(errors.RemoteError):
-        await house.run(op)
+        await lab.run(op)
 
 
-def test_the_job_of_a_guest_waits_for_every_job_that_works_on_the_instance_or_creates_it(house: build.House) -> None:
+def test_the_job_of_a_guest_waits_for_every_job_that_works_on_the_instance_or_creates_it(
+    lab: build.MemoryCluster,
+) -> None:
     op = opcodes.StrayGuestRepair(guest_name="vm9", guest_uuid="i9", node_name="node2", rule="stop")
-    locks = reconcile.StrayGuestRepair(op, house.environment).locks(house.state)
+    locks = reconcile.StrayGuestRepair(op, lab.environment).locks(lab.state)
     assert locks == {
         (lock.Level.INSTANCE, "vm9"): lock.Mode.EXCLUSIVE,
         (lock.Level.INSTANCE, "i9"): lock.Mode.EXCLUSIVE,

@@ -49,63 +49,63 @@ class QueuedCalls:
 
 
 @pytest.fixture
-def house() -> Iterator[QueuedCalls]:
+def queued_calls() -> Iterator[QueuedCalls]:
     with simulated.World(seed=1) as world:
         yield QueuedCalls(world)
 
 
-def test_ten_thousand_calls_at_once_take_turns_in_the_order_of_their_arrival(house: QueuedCalls) -> None:
-    sent = house.run(*(house.call(0.1) for _ in range(10_000)))
-    assert house.most == {"node1": SLOTS}
+def test_ten_thousand_calls_at_once_take_turns_in_the_order_of_their_arrival(queued_calls: QueuedCalls) -> None:
+    sent = queued_calls.run(*(queued_calls.call(0.1) for _ in range(10_000)))
+    assert queued_calls.most == {"node1": SLOTS}
     assert sent == sorted(sent)
 
 
-def test_a_node_with_many_calls_keeps_none_of_another_node_waiting(house: QueuedCalls) -> None:
-    *_, last = house.run(*(house.call(1.0) for _ in range(100)), house.call(1.0, OTHER))
+def test_a_node_with_many_calls_keeps_none_of_another_node_waiting(queued_calls: QueuedCalls) -> None:
+    *_, last = queued_calls.run(*(queued_calls.call(1.0) for _ in range(100)), queued_calls.call(1.0, OTHER))
     assert last == 0
 
 
-def test_short_calls_do_not_wait_for_the_end_of_long_ones(house: QueuedCalls) -> None:
-    *_, short = house.run(*(house.call(3600.0) for _ in range(SLOTS)), house.call(0.1))
+def test_short_calls_do_not_wait_for_the_end_of_long_ones(queued_calls: QueuedCalls) -> None:
+    *_, short = queued_calls.run(*(queued_calls.call(3600.0) for _ in range(SLOTS)), queued_calls.call(0.1))
     assert short == pytest.approx(call_queue.LONG_SECONDS)
 
 
-def test_long_calls_that_have_ended_leave_as_many_slots_as_before(house: QueuedCalls) -> None:
-    house.run(*(house.call(10.0) for _ in range(5 * SLOTS)))
-    house.most.clear()
-    house.run(*(house.call(0.1) for _ in range(5 * SLOTS)))
-    assert house.most == {"node1": SLOTS}
+def test_long_calls_that_have_ended_leave_as_many_slots_as_before(queued_calls: QueuedCalls) -> None:
+    queued_calls.run(*(queued_calls.call(10.0) for _ in range(5 * SLOTS)))
+    queued_calls.most.clear()
+    queued_calls.run(*(queued_calls.call(0.1) for _ in range(5 * SLOTS)))
+    assert queued_calls.most == {"node1": SLOTS}
 
 
-def test_long_calls_are_not_without_limit_and_all_have_their_turn(house: QueuedCalls) -> None:
-    house.run(*(house.call(600.0) for _ in range(3 * call_queue.MAX_LONG)))
-    assert house.most == {"node1": SLOTS + call_queue.MAX_LONG}
-    house.most.clear()
-    house.run(*(house.call(0.1) for _ in range(5 * SLOTS)))
-    assert house.most == {"node1": SLOTS}
+def test_long_calls_are_not_without_limit_and_all_have_their_turn(queued_calls: QueuedCalls) -> None:
+    queued_calls.run(*(queued_calls.call(600.0) for _ in range(3 * call_queue.MAX_LONG)))
+    assert queued_calls.most == {"node1": SLOTS + call_queue.MAX_LONG}
+    queued_calls.most.clear()
+    queued_calls.run(*(queued_calls.call(0.1) for _ in range(5 * SLOTS)))
+    assert queued_calls.most == {"node1": SLOTS}
 
 
-def test_a_call_that_is_cancelled_while_it_waits_is_not_sent_and_delays_no_other(house: QueuedCalls) -> None:
+def test_a_call_that_is_cancelled_while_it_waits_is_not_sent_and_delays_no_other(queued_calls: QueuedCalls) -> None:
     async def check() -> None:
-        first = [asyncio.ensure_future(house.call(1.0)) for _ in range(SLOTS)]
-        cancelled = [asyncio.ensure_future(house.call(1.0)) for _ in range(SLOTS)]
-        last = asyncio.ensure_future(house.call(1.0))
+        first = [asyncio.ensure_future(queued_calls.call(1.0)) for _ in range(SLOTS)]
+        cancelled = [asyncio.ensure_future(queued_calls.call(1.0)) for _ in range(SLOTS)]
+        last = asyncio.ensure_future(queued_calls.call(1.0))
         await asyncio.sleep(0.5)
         for task in cancelled:
             task.cancel()
         await asyncio.gather(*first, *cancelled, return_exceptions=True)
         assert await last == pytest.approx(1.0)
 
-    house.world.run(check())
+    queued_calls.world.run(check())
 
 
-def test_a_call_that_is_cancelled_as_it_gets_its_slot_passes_the_slot_on(house: QueuedCalls) -> None:
+def test_a_call_that_is_cancelled_as_it_gets_its_slot_passes_the_slot_on(queued_calls: QueuedCalls) -> None:
     async def check() -> None:
         async with contextlib.AsyncExitStack() as under_way:
             for _ in range(SLOTS):
-                await under_way.enter_async_context(house.slots.slot(NODE))
-            cancelled = [asyncio.ensure_future(house.call(1.0)) for _ in range(SLOTS)]
-            last = asyncio.ensure_future(house.call(1.0))
+                await under_way.enter_async_context(queued_calls.slots.slot(NODE))
+            cancelled = [asyncio.ensure_future(queued_calls.call(1.0)) for _ in range(SLOTS)]
+            last = asyncio.ensure_future(queued_calls.call(1.0))
             await asyncio.sleep(0.5)
         # The calls have got their slots, and have not run since.
         for task in cancelled:
@@ -115,4 +115,4 @@ def test_a_call_that_is_cancelled_as_it_gets_its_slot_passes_the_slot_on(house: 
         async with asyncio.timeout(10):
             assert await last == pytest.approx(0.5)
 
-    house.world.run(check())
+    queued_calls.world.run(check())

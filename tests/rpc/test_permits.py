@@ -36,7 +36,7 @@ class DaemonPermits:
 
 
 @pytest.fixture
-def house() -> Iterator[DaemonPermits]:
+def daemon_permits() -> Iterator[DaemonPermits]:
     with simulated.World(1) as world:
         yield DaemonPermits(world)
 
@@ -49,102 +49,102 @@ def end(header: dict[str, str]) -> float:
     return permit.until.seconds
 
 
-def test_a_permit_ends_by_the_nodes_clock_and_not_after_the_masters_right(house: DaemonPermits) -> None:
+def test_a_permit_ends_by_the_nodes_clock_and_not_after_the_masters_right(daemon_permits: DaemonPermits) -> None:
     async def scenario() -> None:
-        house.tell(500.0)
-        async with house.permits.permit(TARGET) as headers:
+        daemon_permits.tell(500.0)
+        async with daemon_permits.permits.permit(TARGET) as headers:
             assert end(headers) == 500 + permits.PERMIT_SECONDS
         await asyncio.sleep(3)
-        async with house.permits.permit(TARGET) as headers:
+        async with daemon_permits.permits.permit(TARGET) as headers:
             assert end(headers) == 503 + permits.PERMIT_SECONDS
-        house.permits.limit(lambda: 1.5)
-        async with house.permits.permit(TARGET) as headers:
+        daemon_permits.permits.limit(lambda: 1.5)
+        async with daemon_permits.permits.permit(TARGET) as headers:
             assert end(headers) == 504.5
-        house.permits.limit(lambda: -7.0)
-        async with house.permits.permit(TARGET) as headers:
+        daemon_permits.permits.limit(lambda: -7.0)
+        async with daemon_permits.permits.permit(TARGET) as headers:
             assert end(headers) == 496
 
-    house.world.run(scenario())
+    daemon_permits.world.run(scenario())
 
 
-def test_a_moment_that_is_old_or_not_known_is_asked_for(house: DaemonPermits) -> None:
+def test_a_moment_that_is_old_or_not_known_is_asked_for(daemon_permits: DaemonPermits) -> None:
     async def scenario() -> None:
-        assert house.permits.needs_moment(TARGET)
-        house.tell(500.0)
-        assert not house.permits.needs_moment(TARGET)
+        assert daemon_permits.permits.needs_moment(TARGET)
+        daemon_permits.tell(500.0)
+        assert not daemon_permits.permits.needs_moment(TARGET)
         await asyncio.sleep(permits.MAX_AGE_SECONDS + 0.1)
-        assert house.permits.needs_moment(TARGET)
+        assert daemon_permits.permits.needs_moment(TARGET)
 
-    house.world.run(scenario())
+    daemon_permits.world.run(scenario())
 
 
-def test_a_node_that_tells_no_moment_gets_no_permit(house: DaemonPermits) -> None:
+def test_a_node_that_tells_no_moment_gets_no_permit(daemon_permits: DaemonPermits) -> None:
     async def scenario() -> None:
-        house.permits.note(TARGET, {})
-        assert not house.permits.needs_moment(TARGET)
-        async with house.permits.permit(TARGET) as headers:
+        daemon_permits.permits.note(TARGET, {})
+        assert not daemon_permits.permits.needs_moment(TARGET)
+        async with daemon_permits.permits.permit(TARGET) as headers:
             assert headers == {}
             await asyncio.sleep(10)
 
-    house.world.run(scenario())
-    assert house.asked == []
+    daemon_permits.world.run(scenario())
+    assert daemon_permits.asked == []
 
 
-def test_permits_of_calls_under_way_are_extended_and_no_others(house: DaemonPermits) -> None:
+def test_permits_of_calls_under_way_are_extended_and_no_others(daemon_permits: DaemonPermits) -> None:
     async def scenario() -> None:
-        house.tell(500.0)
-        async with house.permits.permit(TARGET):
-            async with house.permits.permit(TARGET):
+        daemon_permits.tell(500.0)
+        async with daemon_permits.permits.permit(TARGET):
+            async with daemon_permits.permits.permit(TARGET):
                 await asyncio.sleep(1.5)
             await asyncio.sleep(1.0)
         await asyncio.sleep(10)
 
-    house.world.run(scenario())
-    assert [call.numbers for call in house.asked] == [(1, 2), (1,)]
-    assert [call.until for call in house.asked] == ["n1 505.000", "n1 506.000"]
+    daemon_permits.world.run(scenario())
+    assert [call.numbers for call in daemon_permits.asked] == [(1, 2), (1,)]
+    assert [call.until for call in daemon_permits.asked] == ["n1 505.000", "n1 506.000"]
 
 
-def test_a_master_without_its_right_extends_nothing_until_it_has_it_again(house: DaemonPermits) -> None:
+def test_a_master_without_its_right_extends_nothing_until_it_has_it_again(daemon_permits: DaemonPermits) -> None:
     right = -1.0
 
     async def scenario() -> None:
         nonlocal right
-        house.tell(500.0)
-        house.permits.limit(lambda: right)
-        async with house.permits.permit(TARGET):
+        daemon_permits.tell(500.0)
+        daemon_permits.permits.limit(lambda: right)
+        async with daemon_permits.permits.permit(TARGET):
             await asyncio.sleep(5.5)
-            assert house.asked == []
+            assert daemon_permits.asked == []
             right = 2.0
             await asyncio.sleep(1)
 
-    house.world.run(scenario())
-    assert [call.until for call in house.asked] == ["n1 508.000"]
+    daemon_permits.world.run(scenario())
+    assert [call.until for call in daemon_permits.asked] == ["n1 508.000"]
 
 
 @pytest.mark.parametrize(("answer_seconds", "lasted"), [(0.1, 0.1), (1000.0, permits.END_SECONDS)])
 def test_a_call_that_is_given_up_is_ended_on_its_node_and_that_is_waited_for(
-    house: DaemonPermits, answer_seconds: float, lasted: float
+    daemon_permits: DaemonPermits, answer_seconds: float, lasted: float
 ) -> None:
-    house.answer_seconds = answer_seconds
+    daemon_permits.answer_seconds = answer_seconds
 
     async def calling(error: Exception | None = None) -> None:
-        async with house.permits.permit(TARGET):
+        async with daemon_permits.permits.permit(TARGET):
             if error:
                 raise error
             await asyncio.sleep(1000)
 
     async def scenario() -> None:
-        house.tell(500.0)
+        daemon_permits.tell(500.0)
         call = asyncio.ensure_future(calling())
         await asyncio.sleep(0.5)
-        begin = house.world.clock.monotonic()
+        begin = daemon_permits.world.clock.monotonic()
         call.cancel()
         await asyncio.wait([call])
-        assert house.world.clock.monotonic() - begin == pytest.approx(lasted)
+        assert daemon_permits.world.clock.monotonic() - begin == pytest.approx(lasted)
         with pytest.raises(errors.RemoteError):
             await calling(errors.RemoteError("no answer"))
         with pytest.raises(errors.ExecutionError):
             await calling(errors.ExecutionError("the node's own error"))
 
-    house.world.run(scenario())
-    assert house.ended == [(1,), (2,)]
+    daemon_permits.world.run(scenario())
+    assert daemon_permits.ended == [(1,), (2,)]

@@ -53,14 +53,14 @@ class AcceptedConnection:
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "TLS"])
-async def site(request: pytest.FixtureRequest) -> AsyncIterator[AcceptedConnection]:
-    new_site = AcceptedConnection(encrypted=request.param)
-    yield new_site
-    new_site.close()
+async def accepted_connection(request: pytest.FixtureRequest) -> AsyncIterator[AcceptedConnection]:
+    new_connection = AcceptedConnection(encrypted=request.param)
+    yield new_connection
+    new_connection.close()
 
 
-def message(site: AcceptedConnection) -> bytes:
-    return hello() if site.arrivals.encrypted else REQUEST
+def message(accepted_connection: AcceptedConnection) -> bytes:
+    return hello() if accepted_connection.arrivals.encrypted else REQUEST
 
 
 async def until(event: asyncio.Event) -> None:
@@ -68,66 +68,72 @@ async def until(event: asyncio.Event) -> None:
         await event.wait()
 
 
-async def test_a_message_that_came_with_the_connection_is_complete_at_once(site: AcceptedConnection) -> None:
-    site.client.sendall(message(site))
-    await site.received()
-    await site.add()
-    assert site.complete.is_set()
+async def test_a_message_that_came_with_the_connection_is_complete_at_once(
+    accepted_connection: AcceptedConnection,
+) -> None:
+    accepted_connection.client.sendall(message(accepted_connection))
+    await accepted_connection.received()
+    await accepted_connection.add()
+    assert accepted_connection.complete.is_set()
 
 
 async def test_a_message_that_comes_byte_by_byte_is_complete_with_its_last_byte_and_remains_unread(
-    site: AcceptedConnection,
+    accepted_connection: AcceptedConnection,
 ) -> None:
-    await site.add()
-    whole = message(site)
-    site.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    await accepted_connection.add()
+    whole = message(accepted_connection)
+    accepted_connection.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for number in range(len(whole) - 1):
-        site.client.sendall(whole[number : number + 1])
+        accepted_connection.client.sendall(whole[number : number + 1])
         await asyncio.sleep(0)
-    assert not site.complete.is_set()
-    site.client.sendall(whole[-1:])
-    await until(site.complete)
-    accepted = site.arrivals.take(site.connection)
+    assert not accepted_connection.complete.is_set()
+    accepted_connection.client.sendall(whole[-1:])
+    await until(accepted_connection.complete)
+    accepted = accepted_connection.arrivals.take(accepted_connection.connection)
     with accepted:
         assert accepted.recv(1 << 16) == whole
 
 
-async def test_a_client_that_disconnects_before_its_first_byte_is_noticed(site: AcceptedConnection) -> None:
-    await site.add()
-    site.client.close()
-    await until(site.ended)
-    assert not site.complete.is_set()
+async def test_a_client_that_disconnects_before_its_first_byte_is_noticed(
+    accepted_connection: AcceptedConnection,
+) -> None:
+    await accepted_connection.add()
+    accepted_connection.client.close()
+    await until(accepted_connection.ended)
+    assert not accepted_connection.complete.is_set()
 
 
-async def test_a_client_that_sends_half_a_message_and_its_end_is_not_waited_for(site: AcceptedConnection) -> None:
-    await site.add()
-    site.client.sendall(message(site)[:10])
-    site.client.shutdown(socket.SHUT_WR)
-    await until(site.complete)
+async def test_a_client_that_sends_half_a_message_and_its_end_is_not_waited_for(
+    accepted_connection: AcceptedConnection,
+) -> None:
+    await accepted_connection.add()
+    accepted_connection.client.sendall(message(accepted_connection)[:10])
+    accepted_connection.client.shutdown(socket.SHUT_WR)
+    await until(accepted_connection.complete)
 
 
-async def test_a_message_that_is_very_long_is_not_waited_for(site: AcceptedConnection) -> None:
-    await site.add()
-    start = b"\x16\x03\x01\xff\xff" if site.arrivals.encrypted else b"GET / HTTP/1.1\r\n"
-    site.client.sendall(start.ljust(arrivals.PEEK_BYTES, b"x"))
-    await until(site.complete)
+async def test_a_message_that_is_very_long_is_not_waited_for(accepted_connection: AcceptedConnection) -> None:
+    await accepted_connection.add()
+    start = b"\x16\x03\x01\xff\xff" if accepted_connection.arrivals.encrypted else b"GET / HTTP/1.1\r\n"
+    accepted_connection.client.sendall(start.ljust(arrivals.PEEK_BYTES, b"x"))
+    await until(accepted_connection.complete)
 
 
 async def test_what_is_not_tls_is_not_waited_for() -> None:
-    site = AcceptedConnection(encrypted=True)
-    await site.add()
-    site.client.sendall(b"GET")
-    await until(site.complete)
-    site.close()
+    accepted_connection = AcceptedConnection(encrypted=True)
+    await accepted_connection.add()
+    accepted_connection.client.sendall(b"GET")
+    await until(accepted_connection.complete)
+    accepted_connection.close()
 
 
 async def test_a_client_without_room_that_has_sent_something_gets_an_answer() -> None:
-    site = AcceptedConnection(encrypted=False)
-    await site.add()
-    site.client.sendall(b"GET")
-    await site.received()
-    site.arrivals.drop(site.connection, b"HTTP/1.1 503 ")
-    site.client.settimeout(60)
-    assert site.client.recv(100) == b"HTTP/1.1 503 "
-    assert site.client.recv(100) == b""
-    site.close()
+    accepted_connection = AcceptedConnection(encrypted=False)
+    await accepted_connection.add()
+    accepted_connection.client.sendall(b"GET")
+    await accepted_connection.received()
+    accepted_connection.arrivals.drop(accepted_connection.connection, b"HTTP/1.1 503 ")
+    accepted_connection.client.settimeout(60)
+    assert accepted_connection.client.recv(100) == b"HTTP/1.1 503 "
+    assert accepted_connection.client.recv(100) == b""
+    accepted_connection.close()

@@ -59,52 +59,59 @@ def request(size: int, path: str = "/", *, chunked: bool = False, complete: bool
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[WaitingServer]:
-    runtime, site = RealRuntime("node1"), WaitingServer(ports.free())
+async def waiting_server() -> AsyncIterator[WaitingServer]:
+    runtime, waiting_server = RealRuntime("node1"), WaitingServer(ports.free())
     server = await runtime.network.serve_http(
-        "127.0.0.1", site.port, site.answer, tls=None, body_limit=LIMIT, allowed=limits.HttpLimits(body_bytes=TOTAL)
+        "127.0.0.1",
+        waiting_server.port,
+        waiting_server.answer,
+        tls=None,
+        body_limit=LIMIT,
+        allowed=limits.HttpLimits(body_bytes=TOTAL),
     )
-    yield site
+    yield waiting_server
     await server.close()
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_the_bodies_of_requests_in_work_count_together(site: WaitingServer, chunked: bool) -> None:
-    waiting = asyncio.ensure_future(site.status(request(LIMIT, "/wait", chunked=chunked)))
-    await site.at_work.acquire()
-    assert await site.status(request(TOTAL - LIMIT + 1, chunked=chunked)) == 503
-    assert await site.status(request(TOTAL - LIMIT, chunked=chunked)) == 200
-    site.release.set()
+async def test_the_bodies_of_requests_in_work_count_together(waiting_server: WaitingServer, chunked: bool) -> None:
+    waiting = asyncio.ensure_future(waiting_server.status(request(LIMIT, "/wait", chunked=chunked)))
+    await waiting_server.at_work.acquire()
+    assert await waiting_server.status(request(TOTAL - LIMIT + 1, chunked=chunked)) == 503
+    assert await waiting_server.status(request(TOTAL - LIMIT, chunked=chunked)) == 200
+    waiting_server.release.set()
     assert await waiting == 200
-    assert await site.status(request(LIMIT, chunked=chunked)) == 200
+    assert await waiting_server.status(request(LIMIT, chunked=chunked)) == 200
 
 
-async def test_a_body_that_is_not_complete_counts_and_is_released_with_its_connection(site: WaitingServer) -> None:
-    _, writer = await site.begin(request(LIMIT - 1, chunked=True, complete=False))
-    await site.until(503, request(LIMIT))
+async def test_a_body_that_is_not_complete_counts_and_is_released_with_its_connection(
+    waiting_server: WaitingServer,
+) -> None:
+    _, writer = await waiting_server.begin(request(LIMIT - 1, chunked=True, complete=False))
+    await waiting_server.until(503, request(LIMIT))
     writer.close()
-    await site.until(200, request(LIMIT))
+    await waiting_server.until(200, request(LIMIT))
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_body_beyond_the_limit_of_its_client_takes_nothing_from_later_ones(
-    site: WaitingServer, chunked: bool
+    waiting_server: WaitingServer, chunked: bool
 ) -> None:
     for _ in range(3):
-        assert await site.status(request(LIMIT + 1, chunked=chunked)) == 413
-    assert await site.status(request(LIMIT)) == 200
+        assert await waiting_server.status(request(LIMIT + 1, chunked=chunked)) == 413
+    assert await waiting_server.status(request(LIMIT)) == 200
 
 
-async def test_a_body_that_is_announced_as_too_long_is_refused_before_it_is_sent(site: WaitingServer) -> None:
-    assert await site.status(request(0, complete=False)) == 413
+async def test_a_body_that_is_announced_as_too_long_is_refused_before_it_is_sent(waiting_server: WaitingServer) -> None:
+    assert await waiting_server.status(request(0, complete=False)) == 413
 
 
-async def test_the_body_of_an_answered_request_is_released_once(site: WaitingServer) -> None:
+async def test_the_body_of_an_answered_request_is_released_once(waiting_server: WaitingServer) -> None:
     for _ in range(3):
-        assert await site.status(request(LIMIT)) == 200
-    waiting = asyncio.ensure_future(site.status(request(LIMIT, "/wait")))
+        assert await waiting_server.status(request(LIMIT)) == 200
+    waiting = asyncio.ensure_future(waiting_server.status(request(LIMIT, "/wait")))
     for _ in range(4):
-        await site.at_work.acquire()
-    assert await site.status(request(LIMIT)) == 503
-    site.release.set()
+        await waiting_server.at_work.acquire()
+    assert await waiting_server.status(request(LIMIT)) == 503
+    waiting_server.release.set()
     assert await waiting == 200

@@ -81,72 +81,72 @@ class JobArchive:
 
 
 @pytest.fixture
-def site() -> Iterator[JobArchive]:
+def job_archive() -> Iterator[JobArchive]:
     with simulated.World(seed=1) as world:
-        site = JobArchive(world)
+        job_archive = JobArchive(world)
 
         async def fill() -> None:
             for number in range(25):
-                await site.add(number)
+                await job_archive.add(number)
 
         world.run(fill())
-        yield site
+        yield job_archive
 
 
-def run(site: JobArchive, work: Coroutine[object, object, None]) -> None:
-    site._world.run(work)
+def run(job_archive: JobArchive, work: Coroutine[object, object, None]) -> None:
+    job_archive._world.run(work)
 
 
-def test_an_archive_beyond_its_size_loses_its_first_jobs_and_their_folders(site: JobArchive) -> None:
+def test_an_archive_beyond_its_size_loses_its_first_jobs_and_their_folders(job_archive: JobArchive) -> None:
     async def scenario() -> None:
-        assert await site.trim(25) == 0
-        assert await site.trim(13) == 12
-        assert site.jobs() == [*range(12, 25)]
-        assert site.runtime.disk.names(ARCHIVE) == ["1", "2"]
-        assert await site.trim(13) == 0
+        assert await job_archive.trim(25) == 0
+        assert await job_archive.trim(13) == 12
+        assert job_archive.jobs() == [*range(12, 25)]
+        assert job_archive.runtime.disk.names(ARCHIVE) == ["1", "2"]
+        assert await job_archive.trim(13) == 0
 
-    run(site, scenario())
+    run(job_archive, scenario())
 
 
-def test_a_trim_removes_a_few_jobs_at_a_time_if_it_has_to(site: JobArchive) -> None:
+def test_a_trim_removes_a_few_jobs_at_a_time_if_it_has_to(job_archive: JobArchive) -> None:
     async def scenario() -> None:
-        assert [await site.trim(13, most=7) for _ in range(3)] == [7, 5, 0]
-        assert site.jobs() == [*range(12, 25)]
+        assert [await job_archive.trim(13, most=7) for _ in range(3)] == [7, 5, 0]
+        assert job_archive.jobs() == [*range(12, 25)]
 
-    run(site, scenario())
+    run(job_archive, scenario())
 
 
 @pytest.mark.parametrize(("ends", "folders"), [(None, []), (25, ["2"]), (20, ["2"]), (19, ["1", "2"])])
 def test_an_empty_folder_to_which_jobs_may_be_added_stays(
-    site: JobArchive, ends: int | None, folders: list[str]
+    job_archive: JobArchive, ends: int | None, folders: list[str]
 ) -> None:
     async def scenario() -> None:
-        assert await site.trim(0, ends=ends) == 25
-        assert site.runtime.disk.names(ARCHIVE) == folders
+        assert await job_archive.trim(0, ends=ends) == 25
+        assert job_archive.runtime.disk.names(ARCHIVE) == folders
 
-    run(site, scenario())
+    run(job_archive, scenario())
 
 
-def test_files_that_are_no_jobs_neither_count_nor_go(site: JobArchive) -> None:
+def test_files_that_are_no_jobs_neither_count_nor_go(job_archive: JobArchive) -> None:
     async def scenario() -> None:
-        disk, foreign_names = site.runtime.disk, ["job-2.new", "note", "job-"]
+        disk, foreign_names = job_archive.runtime.disk, ["job-2.new", "note", "job-"]
         for name in foreign_names:
             await disk.write(f"{ARCHIVE}/0/{name}", b"x" * 10 * retention.BLOCK, sync=False)
-        assert await site.trim(25) == 0
-        assert await site.trim(15) == 10
+        assert await job_archive.trim(25) == 0
+        assert await job_archive.trim(15) == 10
         assert disk.names(f"{ARCHIVE}/0") == sorted(foreign_names)
 
-    run(site, scenario())
+    run(job_archive, scenario())
 
 
-def test_jobs_that_are_added_to_a_folder_whose_size_is_known_count(site: JobArchive) -> None:
+def test_jobs_that_are_added_to_a_folder_whose_size_is_known_count(job_archive: JobArchive) -> None:
     async def scenario() -> None:
-        await site.settle()
-        assert await site.trim(25) == 0
-        assert await site.trim(25) == 0
+        await job_archive.settle()
+        assert await job_archive.trim(25) == 0
+        assert await job_archive.trim(25) == 0
         for number in (25, 26):
-            await site.add(number)
-        assert await site.trim(25) == 2
-        assert site.jobs() == [*range(2, 27)]
+            await job_archive.add(number)
+        assert await job_archive.trim(25) == 2
+        assert job_archive.jobs() == [*range(2, 27)]
 
-    run(site, scenario())
+    run(job_archive, scenario())

@@ -78,7 +78,7 @@ class InvitingCluster(NamedTuple):
 
 
 @contextlib.contextmanager
-def site(*, nodes: int = 2, machines: int = 3, seed: int = 3) -> Iterator[InvitingCluster]:
+def inviting_cluster(*, nodes: int = 2, machines: int = 3, seed: int = 3) -> Iterator[InvitingCluster]:
     with cluster.SimulatedCluster(seed=seed, nodes=machines) as lab:
         names, lab.names = lab.names, lab.names[:nodes]
         lab.run(lab.build())
@@ -91,7 +91,7 @@ def site(*, nodes: int = 2, machines: int = 3, seed: int = 3) -> Iterator[Inviti
 
 
 def test_a_machine_joins_with_the_token_and_the_options_of_its_invitation() -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         here.join("node1", here.invite(master_capable=False, ndparams={"ssh_port": 2222}))
         rows = here.lab.run(here.lab.luxi("QueryNodes", ["node3"], ["name", "role", "pip", "custom_ndparams"], False))
         assert rows == [["node3", "R", "203.0.113.3", {"ssh_port": 2222}]]
@@ -101,7 +101,7 @@ def test_a_machine_joins_with_the_token_and_the_options_of_its_invitation() -> N
 
 
 def test_root_invites_and_the_machine_joins_without_the_rights_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         token = here.invite()
         monkeypatch.setattr(here.machine("node1").network, "is_privileged", lambda writer: False)
         with pytest.raises(errors.GantryError, match="only root may change which machines become nodes"):
@@ -111,7 +111,7 @@ def test_root_invites_and_the_machine_joins_without_the_rights_of_root(monkeypat
 
 
 def test_a_token_admits_one_machine_once() -> None:
-    with site(machines=4) as here:
+    with inviting_cluster(machines=4) as here:
         token = here.invite()
         here.join("node1", token)
         message = here.refused("node1", token, machine="node4", name="node3")
@@ -120,7 +120,7 @@ def test_a_token_admits_one_machine_once() -> None:
 
 
 def test_of_two_machines_with_one_token_at_one_moment_one_joins() -> None:
-    with site(machines=4) as here:
+    with inviting_cluster(machines=4) as here:
         token = here.invite()
 
         async def both() -> list[BaseException | None]:
@@ -136,7 +136,7 @@ def test_of_two_machines_with_one_token_at_one_moment_one_joins() -> None:
 
 
 def test_while_a_machine_joins_another_is_refused_and_the_same_one_may_ask_again() -> None:
-    with site(machines=4) as here:
+    with inviting_cluster(machines=4) as here:
         token = here.invite()
 
         async def scenario() -> None:
@@ -157,7 +157,7 @@ def test_while_a_machine_joins_another_is_refused_and_the_same_one_may_ask_again
 
 
 def test_a_token_ends_after_an_hour() -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         token = here.invite()
         here.machine("node1").clock.offset = 2 * HOUR
         assert "the token for node3 ended 1.0 hours ago: it is valid for 1 hour; gnt-node add" in here.refused(
@@ -170,7 +170,7 @@ def test_a_token_ends_after_an_hour() -> None:
 
 
 def test_a_revoked_token_admits_no_machine_and_only_an_open_one_can_be_revoked() -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         token = here.invite()
         here.done(OP_ID="OP_NODE_REVOKE_INVITATION", node_name="node3")
         assert "the token for node3 was revoked; gnt-node add" in here.refused("node1", token)
@@ -180,7 +180,7 @@ def test_a_revoked_token_admits_no_machine_and_only_an_open_one_can_be_revoked()
 
 
 def test_a_second_invitation_for_a_name_takes_the_place_of_the_first() -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         first, second = here.invite(), here.invite()
         assert "the cluster knows no such token" in here.refused("node1", first)
         here.join("node1", second)
@@ -188,19 +188,19 @@ def test_a_second_invitation_for_a_name_takes_the_place_of_the_first() -> None:
 
 @pytest.mark.parametrize("token", ["", "x", "A" * 48, "0" * 47, "0" * 49, "-"])
 def test_what_is_not_a_token_is_not_sent(token: str) -> None:
-    with site(nodes=1, machines=2) as here:
+    with inviting_cluster(nodes=1, machines=2) as here:
         assert "this is not a token" in here.refused("node1", token, machine="node2")
 
 
 def test_the_token_of_another_cluster_is_refused() -> None:
-    with site(nodes=1, machines=2) as here:
+    with inviting_cluster(nodes=1, machines=2) as here:
         message = here.refused("node1", secrets.token_hex(24), machine="node2")
         assert "the cluster knows no such token: it is mistyped" in message
         assert "comes from another cluster" in message
 
 
 def test_a_machine_with_a_wrong_clock_may_repeat_the_line_with_the_right_time() -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         token = here.invite()
         clock = here.machine("node3").clock
         clock.offset = 3 * DAY
@@ -213,7 +213,7 @@ def test_a_machine_with_a_wrong_clock_may_repeat_the_line_with_the_right_time() 
 
 
 def test_a_name_in_the_cluster_is_neither_invited_nor_admitted() -> None:
-    with site(machines=4) as here:
+    with inviting_cluster(machines=4) as here:
         with pytest.raises(errors.ExecutionError, match="node node2 is already part of the cluster"):
             here.invite("node2")
         token = here.invite()
@@ -223,7 +223,7 @@ def test_a_name_in_the_cluster_is_neither_invited_nor_admitted() -> None:
 
 
 def test_the_line_is_refused_on_another_machine_unless_it_is_named() -> None:
-    with site(machines=4) as here:
+    with inviting_cluster(machines=4) as here:
         token = here.invite("node3.example.org")
         message = here.refused("node1", token, machine="node4")
         assert "the token is for node3.example.org, but this machine is called node4; run the line on" in message
@@ -231,7 +231,7 @@ def test_the_line_is_refused_on_another_machine_unless_it_is_named() -> None:
 
 
 def test_a_machine_with_a_cluster_stays_there() -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         token = here.invite()
         message = here.refused("node1", token, machine="node2", name="node3")
         assert "this machine already is node node2 of cluster lab.example; to move it, run gnt-node remove" in message
@@ -246,7 +246,7 @@ def test_a_machine_without_a_running_daemon_is_refused_with_the_remedy() -> None
 
 
 def test_a_master_that_is_down_is_named_with_the_remedy() -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         token = here.invite()
         here.lab.kill_master("node1")
         with pytest.raises(errors.GantryError, match="the master daemon does not answer"):
@@ -259,12 +259,12 @@ def test_a_master_that_is_down_is_named_with_the_remedy() -> None:
 
 
 def test_a_machine_without_a_cluster_is_not_taken_for_a_master() -> None:
-    with site(machines=4) as here, pytest.raises(errors.WrongStateError, match="cannot admit this machine"):
+    with inviting_cluster(machines=4) as here, pytest.raises(errors.WrongStateError, match="cannot admit this machine"):
         here.join("node4", here.invite(), key="k")
 
 
 def test_any_node_names_the_master_and_a_change_of_master_keeps_invitations() -> None:
-    with site(nodes=3, machines=5) as here:
+    with inviting_cluster(nodes=3, machines=5) as here:
         first, second = here.invite("node4"), here.invite("node5")
         here.join("node2", first, machine="node4")
         assert "the master is at 203.0.113.1 port 1811" in here.lines
@@ -276,7 +276,7 @@ def test_any_node_names_the_master_and_a_change_of_master_keeps_invitations() ->
 
 
 def test_the_secret_is_sent_only_to_a_key_that_the_cluster_has_proven(caplog: pytest.LogCaptureFixture) -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         token = here.invite()
         message = here.refused("node1", token, key="digest of another key")
         assert "something is between it and this machine; the token was not sent" in message
@@ -285,7 +285,7 @@ def test_the_secret_is_sent_only_to_a_key_that_the_cluster_has_proven(caplog: py
 
 
 def test_the_secret_is_in_no_file_and_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    with site() as here, caplog.at_level(logging.DEBUG):
+    with inviting_cluster() as here, caplog.at_level(logging.DEBUG):
         token = here.invite()
         here.join("node1", token)
         here.refused("node1", token, machine="node2", name="node3")
@@ -311,7 +311,7 @@ async def _attempt(here: InvitingCluster, call: calls.Call[object]) -> object:
 
 
 def test_what_a_demoted_candidate_knows_admits_no_machine() -> None:
-    with site(nodes=3, machines=4) as here:
+    with inviting_cluster(nodes=3, machines=4) as here:
         token = here.invite("node4")
         secret_hash = security.invitation.hash_of(token)
         stored = b"".join(content or b"" for _, content in here.machine("node3").disk.image().values())
@@ -325,14 +325,17 @@ def test_what_a_demoted_candidate_knows_admits_no_machine() -> None:
 
 @pytest.mark.parametrize("call", [calls.Version(), calls.NodeLeave(), calls.NodeInfo(), calls.StopMaster()])
 def test_a_client_without_a_certificate_may_do_nothing_else(call: calls.Call[object]) -> None:
-    with site() as here, pytest.raises(errors.GantryError, match="only the cluster's master may call this node"):
+    with (
+        inviting_cluster() as here,
+        pytest.raises(errors.GantryError, match="only the cluster's master may call this node"),
+    ):
         here.lab.run(_attempt(here, call))
 
 
 def test_wrong_tokens_of_a_peer_are_checked_a_few_at_a_time_and_logged_a_few_times(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with site() as here:
+    with inviting_cluster() as here:
         here.invite()
 
         async def guess() -> None:

@@ -193,93 +193,93 @@ def test_a_job_of_a_master_without_its_lease_waits_before_it_commands_a_node(lab
 
 
 def test_a_candidate_that_is_added_while_the_master_is_cut_off_neither_counts_nor_is_acknowledged() -> None:
-    async def scenario() -> None:
-        await site.build(candidate_pool_size=3)
-        await site.world.clock.sleep(10)
+    async def scenario(lab: cluster.SimulatedCluster) -> None:
+        await lab.build(candidate_pool_size=3)
+        await lab.world.clock.sleep(10)
         for other in ("node2", "node3"):
-            site.world.network.partition("node1", other)
+            lab.world.network.partition("node1", other)
         add: cluster.Opcode = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node4", "master_candidate": True}
         with pytest.raises(errors.NotMasterError, match="not acknowledged: 1 of 3 master candid"):
-            await site.submit(add)
-        await site.world.clock.sleep(30)
+            await lab.submit(add)
+        await lab.world.clock.sleep(30)
         with pytest.raises(errors.NotMasterError, match="2 are needed, missing: node2, node3"):
-            await site.submit(tag("refused"))
-        await site.failover("node2")
-        await site.done(tag("of-node2"))
+            await lab.submit(tag("refused"))
+        await lab.failover("node2")
+        await lab.done(tag("of-node2"))
         for other in ("node2", "node3"):
-            site.world.network.heal("node1", other)
-        await site.world.clock.sleep(60)
-        assert site.masters() == ["node2"]
-        state = site.daemons["node2"].store.snapshot
+            lab.world.network.heal("node1", other)
+        await lab.world.clock.sleep(60)
+        assert lab.masters() == ["node2"]
+        state = lab.daemons["node2"].store.snapshot
         assert sorted(node.name for node in state.nodes.values() if node.master_candidate) == [
             "node1",
             "node2",
             "node3",
         ]
-        assert not site.world.machine("node4").disk.exists(cluster.FOLDERS.config)
-        assert await tags(site) == ["of-node2"]
+        assert not lab.world.machine("node4").disk.exists(cluster.FOLDERS.config)
+        assert await tags(lab) == ["of-node2"]
 
-    with cluster.SimulatedCluster(seed=3, nodes=4) as site:
-        site.run(scenario())
+    with cluster.SimulatedCluster(seed=3, nodes=4) as lab:
+        lab.run(scenario(lab))
 
 
 def test_a_running_job_that_adds_a_candidate_while_the_master_is_cut_off_waits_and_adds_none() -> None:
     """The job was accepted before the cut; no change of the candidates counts by the old or the new rule alone."""
 
-    async def scenario() -> None:
-        await site.build(candidate_pool_size=3)
-        await site.world.clock.sleep(10)
+    async def scenario(lab: cluster.SimulatedCluster) -> None:
+        await lab.build(candidate_pool_size=3)
+        await lab.world.clock.sleep(10)
         add: cluster.Opcode = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node4", "master_candidate": True}
-        number = await site.submit({"OP_ID": "OP_TEST_DELAY", "duration": 10}, add)
-        await site.world.clock.sleep(1)
+        number = await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 10}, add)
+        await lab.world.clock.sleep(1)
         for other in ("node2", "node3"):
-            site.world.network.partition("node1", other)
-        await site.world.clock.sleep(60)
-        daemon = site.daemons["node1"]
+            lab.world.network.partition("node1", other)
+        await lab.world.clock.sleep(60)
+        daemon = lab.daemons["node1"]
         assert "node4" not in {node.name for node in daemon.store.durable.nodes.values() if node.master_candidate}
         with pytest.raises(errors.NotMasterError):
-            await site.submit(tag("refused"))
+            await lab.submit(tag("refused"))
         for other in ("node2", "node3"):
-            site.world.network.heal("node1", other)
-        assert (await site.wait(number))[0] == "success"
-        await site.world.clock.sleep(30)
-        assert site.world.machine("node4").disk.exists(cluster.FOLDERS.config)
-        assert await tags(site) == []
+            lab.world.network.heal("node1", other)
+        assert (await lab.wait(number))[0] == "success"
+        await lab.world.clock.sleep(30)
+        assert lab.world.machine("node4").disk.exists(cluster.FOLDERS.config)
+        assert await tags(lab) == []
 
-    with cluster.SimulatedCluster(seed=3, nodes=4) as site:
-        site.run(scenario())
+    with cluster.SimulatedCluster(seed=3, nodes=4) as lab:
+        lab.run(scenario(lab))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_of_two_people_who_fail_over_at_one_moment_one_succeeds_and_nothing_acknowledged_is_lost(seed: int) -> None:
     """The old master is alive behind a cut cable, and both commands reach the same two nodes."""
 
-    async def outcome(name: str) -> str:
+    async def outcome(lab: cluster.SimulatedCluster, name: str) -> str:
         try:
-            await site.failover(name)
+            await lab.failover(name)
         except errors.GantryError as error:
             return str(error)
         return ""
 
-    async def scenario() -> None:
-        await site.build()
-        await site.world.clock.sleep(10)
-        await site.done(tag("before"))
-        isolate(site, "node1", cut=True)
-        both = await asyncio.gather(outcome("node2"), outcome("node3"))
+    async def scenario(lab: cluster.SimulatedCluster) -> None:
+        await lab.build()
+        await lab.world.clock.sleep(10)
+        await lab.done(tag("before"))
+        isolate(lab, "node1", cut=True)
+        both = await asyncio.gather(outcome(lab, "node2"), outcome(lab, "node3"))
         if "" not in both:
             # Each was refused because of the other; a repetition is the answer.
-            assert await outcome("node2") == ""
-        masters = [name for name in site.masters() if name != "node1"]
+            assert await outcome(lab, "node2") == ""
+        masters = [name for name in lab.masters() if name != "node1"]
         assert len(masters) == 1
-        await site.done(tag("after"), on=masters[0])
-        isolate(site, "node1", cut=False)
-        await site.world.clock.sleep(60)
-        assert site.masters() == masters
-        assert await site.luxi("QueryTags", "cluster", "", on=masters[0]) == ["after", "before"]
+        await lab.done(tag("after"), on=masters[0])
+        isolate(lab, "node1", cut=False)
+        await lab.world.clock.sleep(60)
+        assert lab.masters() == masters
+        assert await lab.luxi("QueryTags", "cluster", "", on=masters[0]) == ["after", "before"]
 
-    with cluster.SimulatedCluster(seed) as site:
-        site.run(scenario())
+    with cluster.SimulatedCluster(seed) as lab:
+        lab.run(scenario(lab))
 
 
 def test_a_master_that_waits_for_its_lease_does_not_flood_candidates_that_refuse_it(

@@ -18,25 +18,25 @@ class Watched:
     """A master whose state the invariant sees after each change."""
 
     def __init__(self) -> None:
-        self.house = build.House(*build.FIRST)
+        self.lab = build.MemoryCluster(*build.FIRST)
         self.jobs: dict[int, job.Job] = {}
         queue = SimpleNamespace(jobs=lambda: self.jobs, executing=lambda: list(self.jobs))
-        daemon = SimpleNamespace(store=SimpleNamespace(snapshot=self.house.state), queue=queue)
+        daemon = SimpleNamespace(store=SimpleNamespace(snapshot=self.lab.state), queue=queue)
         self._daemon = daemon
         lab = SimpleNamespace(masters=lambda: ["n1"], daemons={"n1": daemon})
         self._placements = placements.Placements(cast("cluster.SimulatedCluster", lab))
         self.look()
 
     def look(self) -> None:
-        self._daemon.store.snapshot = self.house.state
+        self._daemon.store.snapshot = self.lab.state
         self._placements.glance()
 
     def move(self, node: str) -> None:
-        self.house.put(structs.replace(self.house.state.instances[build.VM.uuid], primary_node=node))
+        self.lab.put(structs.replace(self.lab.state.instances[build.VM.uuid], primary_node=node))
         self.look()
 
     def drain(self, node: str) -> None:
-        self.house.put(structs.replace(self.house.state.nodes[node], drained=True))
+        self.lab.put(structs.replace(self.lab.state.nodes[node], drained=True))
         self.look()
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 import standardwebhooks
-from tests.doors.webhooks import site
+from tests.doors.webhooks import fake_receiver
 
 from gantry.doors.webhooks import message
 from gantry.runtime import http_interface
@@ -35,7 +35,7 @@ def verify(request: http_interface.Request, secret: str) -> object:
 
 
 def test_the_body_is_a_cloud_event_for_one_change() -> None:
-    event = site.parsed(sent(message.of_change(CLUSTER, EVENT, 0)))
+    event = fake_receiver.parsed(sent(message.of_change(CLUSTER, EVENT, 0)))
     assert event.get_id() == f"{CLUSTER}-17-0-1800000000250"
     assert event.get_source() == f"urn:uuid:{CLUSTER}"
     assert event.get_type() == "gantry.instance.added"
@@ -44,7 +44,7 @@ def test_the_body_is_a_cloud_event_for_one_change() -> None:
     moment = event.get_time()
     assert moment is not None
     assert moment.timestamp() == 1_800_000_000.25
-    assert site.contents(event) == {
+    assert fake_receiver.contents(event) == {
         "serial": 17,
         "kind": "instance",
         "key": "u-1",
@@ -58,20 +58,20 @@ def test_the_body_is_a_cloud_event_for_one_change() -> None:
 
 
 def test_an_object_without_a_name_is_named_by_its_key() -> None:
-    assert site.parsed(sent(message.of_change(CLUSTER, EVENT, 2))).get_subject() == "u-2"
+    assert fake_receiver.parsed(sent(message.of_change(CLUSTER, EVENT, 2))).get_subject() == "u-2"
 
 
 def test_missing_events_are_an_event_of_their_own() -> None:
-    event = site.parsed(sent(message.of_gap(CLUSTER, 3, EVENT)))
+    event = fake_receiver.parsed(sent(message.of_gap(CLUSTER, 3, EVENT)))
     assert event.get_type() == "gantry.history.pruned"
     assert event.get_subject() is None
-    assert site.contents(event) == {"after": 3, "begin": 17}
+    assert fake_receiver.contents(event) == {"after": 3, "begin": 17}
 
 
 def test_the_signature_is_that_of_standard_webhooks() -> None:
     content = message.of_change(CLUSTER, EVENT, 0)
     request = sent(content)
-    assert verify(request, SECRET) == site.decoded(content.body)
+    assert verify(request, SECRET) == fake_receiver.decoded(content.body)
     assert request.headers["webhook-id"] == content.id
     assert "." not in content.id
     with pytest.raises(standardwebhooks.WebhookVerificationError):

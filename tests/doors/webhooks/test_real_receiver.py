@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests import ports
-from tests.doors.webhooks import site
+from tests.doors.webhooks import fake_receiver
 
 from gantry.doors import webhooks
 from gantry.doors.webhooks import attempts
@@ -185,7 +185,7 @@ def hook(url: str, **fields: object) -> webhook.Webhook:
 
 
 def names(receiver: Receiver) -> list[object]:
-    return [site.contents(site.parsed(request))["name"] for request in receiver.accepted]
+    return [fake_receiver.contents(fake_receiver.parsed(request))["name"] for request in receiver.accepted]
 
 
 @pytest.fixture(autouse=True)

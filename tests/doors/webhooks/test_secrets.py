@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from tests.doors import talk
-from tests.doors.webhooks import site
+from tests.doors.webhooks import fake_receiver
 
 from gantry.sim import cluster
 from gantry.state.store import audit
@@ -112,6 +112,6 @@ def test_an_administrator_of_the_remote_api_reads_one_secret_and_the_audit_says_
 
 
 def test_positions_of_removed_webhooks_are_not_stored(lab: cluster.SimulatedCluster) -> None:
-    before = lab.run(site.row(lab, "hook", "position", "failure"))
+    before = lab.run(fake_receiver.row(lab, "hook", "position", "failure"))
     lab.run(lab.luxi("StoreWebhookPositions", [["unknown", 5000, "broken", 1.0]]))
-    assert lab.run(site.row(lab, "hook", "position", "failure")) == before
+    assert lab.run(fake_receiver.row(lab, "hook", "position", "failure")) == before

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
 from msgspec import structs
-from tests.jobs import house as houses
+from tests.jobs import simulated_jobs
 from tests.operations import build
 
 from gantry import errors
@@ -43,7 +43,7 @@ def first(pool: str = "192.0.2.10-192.0.2.19", uuid: str = "c") -> list[states.S
     return [structs.replace(build.OWNER, uuid=uuid), group, *build.NODES, net(pool)]
 
 
-class Store(houses.MemoryStore):
+class Store(simulated_jobs.MemoryStore):
     """A store in memory that notifies observers of every change."""
 
     may_be_superseded = False
@@ -66,7 +66,7 @@ class Store(houses.MemoryStore):
                 observer(self.snapshot, self.snapshot, ())
 
 
-class Lab(houses.House):
+class Lab(simulated_jobs.SimulatedJobs):
     """A cluster; ``lab.restart()`` simulates a crash and restart of its master."""
 
     def __init__(self, world: simulated.World, *values: states.Stored) -> None:

@@ -56,105 +56,105 @@ def claim_ref(name: str) -> meta.Ref:
 
 
 @pytest.fixture
-def site() -> BoundPool:
+def bound_pool() -> BoundPool:
     return BoundPool()
 
 
-def test_an_address_of_a_bound_pool_is_reserved_for_its_claim(site: BoundPool) -> None:
-    site.ask("a")
-    assert site.address_of("a") == "10.0.0.1"
-    assert site.cluster.owner("10.0.0.1") == "a"
+def test_an_address_of_a_bound_pool_is_reserved_for_its_claim(bound_pool: BoundPool) -> None:
+    bound_pool.ask("a")
+    assert bound_pool.address_of("a") == "10.0.0.1"
+    assert bound_pool.cluster.owner("10.0.0.1") == "a"
 
 
-def test_it_is_free_for_instances_again_when_the_claim_has_gone(site: BoundPool) -> None:
-    site.ask("a")
-    assert not site.cluster.take("10.0.0.1", "vm1")
-    site.delete("a")
-    assert site.cluster.held == {}
+def test_it_is_free_for_instances_again_when_the_claim_has_gone(bound_pool: BoundPool) -> None:
+    bound_pool.ask("a")
+    assert not bound_pool.cluster.take("10.0.0.1", "vm1")
+    bound_pool.delete("a")
+    assert bound_pool.cluster.held == {}
 
 
-def test_so_it_is_when_the_claim_is_deleted_before_a_new_controller_has_read_the_network(site: BoundPool) -> None:
-    site.ask("a")
-    site.controller = bound.Controller(site.server, cluster=site.cluster, is_late=True)
-    site.delete("a")
-    assert site.cluster.owner("10.0.0.1") == "a"
-    assert claim_ref("a") in site.server.objects
-    site.controller.read()
-    site.settle()
-    assert site.cluster.held == {}
-    assert claim_ref("a") not in site.server.objects
+def test_so_it_is_when_the_claim_is_deleted_before_a_new_controller_has_read_the_network(bound_pool: BoundPool) -> None:
+    bound_pool.ask("a")
+    bound_pool.controller = bound.Controller(bound_pool.server, cluster=bound_pool.cluster, is_late=True)
+    bound_pool.delete("a")
+    assert bound_pool.cluster.owner("10.0.0.1") == "a"
+    assert claim_ref("a") in bound_pool.server.objects
+    bound_pool.controller.read()
+    bound_pool.settle()
+    assert bound_pool.cluster.held == {}
+    assert claim_ref("a") not in bound_pool.server.objects
 
 
-def test_what_an_instance_has_is_given_to_no_claim(site: BoundPool) -> None:
-    site.cluster.take("10.0.0.1", "vm1")
-    site.controller.read()
-    site.cluster.take("10.0.0.2", "vm2")  # since then
-    site.ask("a")
-    assert site.address_of("a") == "10.0.0.3"
+def test_what_an_instance_has_is_given_to_no_claim(bound_pool: BoundPool) -> None:
+    bound_pool.cluster.take("10.0.0.1", "vm1")
+    bound_pool.controller.read()
+    bound_pool.cluster.take("10.0.0.2", "vm2")  # since then
+    bound_pool.ask("a")
+    assert bound_pool.address_of("a") == "10.0.0.3"
 
 
-def test_what_the_network_keeps_back_is_given_to_no_claim(site: BoundPool) -> None:
-    site.cluster.external = ("10.0.0.0-10.0.0.2",)
-    site.begin()
-    site.ask("a")
-    assert site.address_of("a") == "10.0.0.3"
+def test_what_the_network_keeps_back_is_given_to_no_claim(bound_pool: BoundPool) -> None:
+    bound_pool.cluster.external = ("10.0.0.0-10.0.0.2",)
+    bound_pool.begin()
+    bound_pool.ask("a")
+    assert bound_pool.address_of("a") == "10.0.0.3"
 
 
-def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it_later(site: BoundPool) -> None:
-    site.cluster.take("10.0.0.2", "vm1")
-    site.controller.read()
-    site.server.create(server.claim("a", annotations={"ipAddress": "10.0.0.2"}))
-    site.settle()
-    assert "10.0.0.2 is in use by instance vm1" in site.error("a")
-    site.cluster.allocate("10.0.0.2")
-    site.controller.read()
-    site.settle()
-    assert site.address_of("a") == "10.0.0.2"
+def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it_later(bound_pool: BoundPool) -> None:
+    bound_pool.cluster.take("10.0.0.2", "vm1")
+    bound_pool.controller.read()
+    bound_pool.server.create(server.claim("a", annotations={"ipAddress": "10.0.0.2"}))
+    bound_pool.settle()
+    assert "10.0.0.2 is in use by instance vm1" in bound_pool.error("a")
+    bound_pool.cluster.allocate("10.0.0.2")
+    bound_pool.controller.read()
+    bound_pool.settle()
+    assert bound_pool.address_of("a") == "10.0.0.2"
 
 
-def test_claims_wait_for_addresses_that_instances_have(site: BoundPool) -> None:
+def test_claims_wait_for_addresses_that_instances_have(bound_pool: BoundPool) -> None:
     for number in range(1, 5):
-        site.cluster.take(f"10.0.0.{number}", f"vm{number}")
-    site.ask("a")
-    assert "Exhausted" in site.error("a")
-    site.cluster.allocate("10.0.0.3")
-    site.controller.read()
-    site.settle()
-    assert site.address_of("a") == "10.0.0.3"
+        bound_pool.cluster.take(f"10.0.0.{number}", f"vm{number}")
+    bound_pool.ask("a")
+    assert "Exhausted" in bound_pool.error("a")
+    bound_pool.cluster.allocate("10.0.0.3")
+    bound_pool.controller.read()
+    bound_pool.settle()
+    assert bound_pool.address_of("a") == "10.0.0.3"
 
 
 def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_and_others_do_not(
-    site: BoundPool,
+    bound_pool: BoundPool,
 ) -> None:
-    site.ask("a")
-    site.cluster.is_away = True
-    site.server.create(server.pool("plain", namePrefix="plain"))
-    site.server.create(server.claim("c", "plain"))
-    site.ask("b")
-    assert "the cluster is unavailable" in site.error("b")
-    assert site.ready().reason == "NetworkNotReady"
-    assert site.address_of("a")
-    assert site.address_of("c")
-    writes = site.server.writes
-    site.controller.read()
-    site.settle()
-    assert site.server.writes == writes
-    site.cluster.is_away = False
-    site.controller.read()
-    site.settle()
-    assert site.address_of("b") == "10.0.0.2"
-    assert site.ready().status == "True"
+    bound_pool.ask("a")
+    bound_pool.cluster.is_away = True
+    bound_pool.server.create(server.pool("plain", namePrefix="plain"))
+    bound_pool.server.create(server.claim("c", "plain"))
+    bound_pool.ask("b")
+    assert "the cluster is unavailable" in bound_pool.error("b")
+    assert bound_pool.ready().reason == "NetworkNotReady"
+    assert bound_pool.address_of("a")
+    assert bound_pool.address_of("c")
+    writes = bound_pool.server.writes
+    bound_pool.controller.read()
+    bound_pool.settle()
+    assert bound_pool.server.writes == writes
+    bound_pool.cluster.is_away = False
+    bound_pool.controller.read()
+    bound_pool.settle()
+    assert bound_pool.address_of("b") == "10.0.0.2"
+    assert bound_pool.ready().status == "True"
 
 
-def test_a_controller_that_begins_while_the_cluster_is_away_leaves_bound_claims_alone(site: BoundPool) -> None:
-    site.ask("a")
-    site.cluster.is_away = True
-    writes = site.server.writes
-    site.begin()
-    site.settle()
-    assert site.address_of("a") == "10.0.0.1"
-    assert site.error("a") == ""
-    assert site.server.writes == writes + 1, "the status of the pool, and nothing else"
+def test_a_controller_that_begins_while_the_cluster_is_away_leaves_bound_claims_alone(bound_pool: BoundPool) -> None:
+    bound_pool.ask("a")
+    bound_pool.cluster.is_away = True
+    writes = bound_pool.server.writes
+    bound_pool.begin()
+    bound_pool.settle()
+    assert bound_pool.address_of("a") == "10.0.0.1"
+    assert bound_pool.error("a") == ""
+    assert bound_pool.server.writes == writes + 1, "the status of the pool, and nothing else"
 
 
 def test_without_a_cluster_nothing_is_given_out_of_a_bound_pool() -> None:
@@ -187,118 +187,120 @@ def test_a_pool_that_does_not_fit_its_network_says_why(spec: dict[str, object], 
     assert cluster.held == {}
 
 
-def test_an_address_made_by_hand_is_reserved_or_its_claim_hears_who_has_it(site: BoundPool) -> None:
-    site.cluster.take("10.0.0.4", "vm1")
-    site.controller.read()
-    site.server.create(server.address("by-hand-3", "10.0.0.3", claim="a"))
-    site.server.create(server.address("by-hand-4", "10.0.0.4", claim="b"))
-    site.ask("a", "b")
-    assert site.address_of("a") == "10.0.0.3"
-    assert site.cluster.owner("10.0.0.3") == "a"
-    assert "10.0.0.4 is in use by instance vm1" in site.error("b")
-    site.cluster.allocate("10.0.0.4")
-    site.controller.read()
-    site.settle()
-    assert site.address_of("b") == "10.0.0.4"
-    assert site.cluster.owner("10.0.0.4") == "b"
+def test_an_address_made_by_hand_is_reserved_or_its_claim_hears_who_has_it(bound_pool: BoundPool) -> None:
+    bound_pool.cluster.take("10.0.0.4", "vm1")
+    bound_pool.controller.read()
+    bound_pool.server.create(server.address("by-hand-3", "10.0.0.3", claim="a"))
+    bound_pool.server.create(server.address("by-hand-4", "10.0.0.4", claim="b"))
+    bound_pool.ask("a", "b")
+    assert bound_pool.address_of("a") == "10.0.0.3"
+    assert bound_pool.cluster.owner("10.0.0.3") == "a"
+    assert "10.0.0.4 is in use by instance vm1" in bound_pool.error("b")
+    bound_pool.cluster.allocate("10.0.0.4")
+    bound_pool.controller.read()
+    bound_pool.settle()
+    assert bound_pool.address_of("b") == "10.0.0.4"
+    assert bound_pool.cluster.owner("10.0.0.4") == "b"
 
 
-def test_an_address_made_by_hand_without_a_claim_is_reserved(site: BoundPool) -> None:
-    site.server.create(server.address("by-hand-3", "10.0.0.3", claim="nobody"))
-    site.settle()
-    assert site.cluster.owner("10.0.0.3") == "nobody"
+def test_an_address_made_by_hand_without_a_claim_is_reserved(bound_pool: BoundPool) -> None:
+    bound_pool.server.create(server.address("by-hand-3", "10.0.0.3", claim="nobody"))
+    bound_pool.settle()
+    assert bound_pool.cluster.owner("10.0.0.3") == "nobody"
 
 
 def test_what_a_pool_gave_out_before_it_was_bound_is_reserved() -> None:
-    site = BoundPool()
-    site.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": None}})
-    site.settle()
-    site.ask("a", "b")
-    assert site.cluster.held == {}
-    site.cluster.take("10.0.0.2", "vm1")
-    site.server.patch(
+    bound_pool = BoundPool()
+    bound_pool.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": None}})
+    bound_pool.settle()
+    bound_pool.ask("a", "b")
+    assert bound_pool.cluster.held == {}
+    bound_pool.cluster.take("10.0.0.2", "vm1")
+    bound_pool.server.patch(
         ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": {ipam.NETWORK_ANNOTATION: "net1"}}}
     )
-    site.settle()
-    site.controller.read()
-    site.settle()
-    assert site.cluster.owner("10.0.0.1") == "a"
-    assert (site.address_of("b"), site.cluster.owner("10.0.0.2")) == ("10.0.0.2", "vm1"), "a claim keeps its address"
+    bound_pool.settle()
+    bound_pool.controller.read()
+    bound_pool.settle()
+    assert bound_pool.cluster.owner("10.0.0.1") == "a"
+    assert (bound_pool.address_of("b"), bound_pool.cluster.owner("10.0.0.2")) == ("10.0.0.2", "vm1"), (
+        "a claim keeps its address"
+    )
 
 
-def test_a_reservation_of_a_claim_that_has_gone_is_given_up_after_a_while(site: BoundPool) -> None:
-    site.ask("a")
-    (reservation,) = site.cluster.reservations()
-    site.delete("a")
-    site.cluster.reserve(reservation)
-    site.begin()
-    site.settle()
-    site.controller.sweep()
-    assert site.cluster.owner("10.0.0.1") == "a"
-    site.server.now += LATER
-    site.controller.sweep()
-    assert site.cluster.held == {}
+def test_a_reservation_of_a_claim_that_has_gone_is_given_up_after_a_while(bound_pool: BoundPool) -> None:
+    bound_pool.ask("a")
+    (reservation,) = bound_pool.cluster.reservations()
+    bound_pool.delete("a")
+    bound_pool.cluster.reserve(reservation)
+    bound_pool.begin()
+    bound_pool.settle()
+    bound_pool.controller.sweep()
+    assert bound_pool.cluster.owner("10.0.0.1") == "a"
+    bound_pool.server.now += LATER
+    bound_pool.controller.sweep()
+    assert bound_pool.cluster.held == {}
 
 
-def test_a_reservation_stays_whose_pool_is_not_here_or_is_paused(site: BoundPool) -> None:
+def test_a_reservation_stays_whose_pool_is_not_here_or_is_paused(bound_pool: BoundPool) -> None:
     elsewhere = cluster_reservations.Reservation(
         bound.UUID, ranges.parse_address("10.0.0.4"), claim_ref("x"), ipam.pool_ref(server.SITE, "moved")
     )
     paused = cluster_reservations.Reservation(
         bound.UUID, ranges.parse_address("10.0.0.3"), claim_ref("y"), ipam.pool_ref(server.SITE, "pool-1")
     )
-    site.cluster.reserve(elsewhere)
-    site.cluster.reserve(paused)
-    site.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": {meta.PAUSED: ""}}})
-    site.begin()
-    site.controller.sweep()
-    site.server.now += LATER
-    site.controller.sweep()
-    assert len(site.cluster.held) == 2
+    bound_pool.cluster.reserve(elsewhere)
+    bound_pool.cluster.reserve(paused)
+    bound_pool.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": {meta.PAUSED: ""}}})
+    bound_pool.begin()
+    bound_pool.controller.sweep()
+    bound_pool.server.now += LATER
+    bound_pool.controller.sweep()
+    assert len(bound_pool.cluster.held) == 2
 
 
-def test_a_pool_stays_until_its_reservations_are_given_up(site: BoundPool) -> None:
-    site.ask("a")
-    (reservation,) = site.cluster.reservations()
-    site.delete("a")
-    site.cluster.reserve(reservation)
-    site.begin()
+def test_a_pool_stays_until_its_reservations_are_given_up(bound_pool: BoundPool) -> None:
+    bound_pool.ask("a")
+    (reservation,) = bound_pool.cluster.reservations()
+    bound_pool.delete("a")
+    bound_pool.cluster.reserve(reservation)
+    bound_pool.begin()
     pool = ipam.pool_ref(server.SITE, "pool-1")
-    site.server.delete(pool)
-    site.settle()
-    assert pool in site.server.objects
-    site.controller.sweep()
-    site.server.now += LATER
-    site.controller.sweep()
-    site.settle()
-    assert pool not in site.server.objects
+    bound_pool.server.delete(pool)
+    bound_pool.settle()
+    assert pool in bound_pool.server.objects
+    bound_pool.controller.sweep()
+    bound_pool.server.now += LATER
+    bound_pool.controller.sweep()
+    bound_pool.settle()
+    assert pool not in bound_pool.server.objects
 
 
-def test_an_old_view_in_which_an_address_has_gone_does_not_free_it(site: BoundPool) -> None:
-    site.ask("a")
-    site.cluster.subnets = ("10.9.0.0/24",)  # so that no other can be picked
-    site.controller.read()
-    site.settle()
+def test_an_old_view_in_which_an_address_has_gone_does_not_free_it(bound_pool: BoundPool) -> None:
+    bound_pool.ask("a")
+    bound_pool.cluster.subnets = ("10.9.0.0/24",)  # so that no other can be picked
+    bound_pool.controller.read()
+    bound_pool.settle()
     address = meta.Ref(ipam.GROUP, "IPAddress", server.SITE, "pool-1-10-0-0-1")
-    site.controller.work |= site.controller.known.remove(address)
-    site.settle()
-    assert site.cluster.owner("10.0.0.1") == "a"
-    assert site.address_of("a") == "10.0.0.1"
+    bound_pool.controller.work |= bound_pool.controller.known.remove(address)
+    bound_pool.settle()
+    assert bound_pool.cluster.owner("10.0.0.1") == "a"
+    assert bound_pool.address_of("a") == "10.0.0.1"
 
 
 def test_a_random_pool_goes_on_with_what_was_reserved_before_the_crash() -> None:
-    site = BoundPool({"allocationStrategy": "random"})
-    site.server.create(server.claim("a"))
-    site.controller.see()
-    turns = site.controller.steps()
-    while not site.cluster.held:
+    bound_pool = BoundPool({"allocationStrategy": "random"})
+    bound_pool.server.create(server.claim("a"))
+    bound_pool.controller.see()
+    turns = bound_pool.controller.steps()
+    while not bound_pool.cluster.held:
         next(turns)
-    (kept,) = site.cluster.reservations()
-    site.begin()
-    site.controller.below = lambda count: (kept.address.value + 1) % count
-    site.settle()
-    assert site.address_of("a") == str(kept.address)
-    assert site.cluster.reservations() == [kept]
+    (kept,) = bound_pool.cluster.reservations()
+    bound_pool.begin()
+    bound_pool.controller.below = lambda count: (kept.address.value + 1) % count
+    bound_pool.settle()
+    assert bound_pool.address_of("a") == str(kept.address)
+    assert bound_pool.cluster.reservations() == [kept]
 
 
 class World:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import aiohttp
-from tests.kubernetes import site
+from tests.kubernetes import server_process
 
 from gantry.kubernetes.controllers import kubeconfig
 from gantry.runtime import real
@@ -28,7 +28,7 @@ class Backend(Protocol):
 
 def is_embedded(backend: Backend) -> bool:
     """Return whether a backend has the admission rules built in."""
-    return isinstance(backend, site.Site)
+    return isinstance(backend, server_process.ServerProcess)
 
 
 @dataclass(frozen=True)

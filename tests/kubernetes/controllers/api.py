@@ -205,7 +205,7 @@ def _involved(event: schema.Json) -> object:
 
 
 @dataclass
-class Site:
+class SimulatedKubernetes:
     """A simulated world with an API server on the machine ``api``; ``start`` runs controllers on another."""
 
     world: simulated.World

@@ -7,8 +7,8 @@ from gantry.runtime import simulated
 
 
 @pytest.fixture
-def site() -> Iterator[api.Site]:
+def kube() -> Iterator[api.SimulatedKubernetes]:
     with simulated.World(seed=7) as world:
-        new_site = api.Site(world)
-        world.run(new_site.open())
-        yield new_site
+        kube = api.SimulatedKubernetes(world)
+        world.run(kube.open())
+        yield kube

@@ -16,10 +16,10 @@ from gantry.runtime import http_interface
 DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
 
 
-def address_of(site: api.Site, name: str) -> str:
+def address_of(kube: api.SimulatedKubernetes, name: str) -> str:
     """Return the address of a claim, empty if it has none or if its status refers to a missing object."""
     try:
-        return server.address_of_claim(site.api.known, name)
+        return server.address_of_claim(kube.api.known, name)
     except server.RefusedError:
         return ""
 
@@ -35,7 +35,9 @@ async def event(body: bytes) -> AsyncGenerator[bytes, None]:
 
 
 @pytest.mark.parametrize("by_watch", [False, True])
-def test_an_object_that_is_nested_too_deep_does_not_hide_the_others(site: api.Site, by_watch: bool) -> None:
+def test_an_object_that_is_nested_too_deep_does_not_hide_the_others(
+    kube: api.SimulatedKubernetes, by_watch: bool
+) -> None:
     def fault(request: http_interface.Request) -> http_interface.Response | None:
         if "/clusters?" not in request.path:
             return None
@@ -45,12 +47,12 @@ def test_an_object_that_is_nested_too_deep_does_not_hide_the_others(site: api.Si
         return http_interface.Response(200, b'{"metadata":{"resourceVersion":"8"},"items":[%s]}' % listed)
 
     async def check() -> None:
-        site.api.fault = fault
-        site.start()
-        site.put(server.pool(clusterName="edge"), server.claim("a"))
-        await site.until(lambda: address_of(site, "a") == "10.0.0.1")
+        kube.api.fault = fault
+        kube.start()
+        kube.put(server.pool(clusterName="edge"), server.claim("a"))
+        await kube.until(lambda: address_of(kube, "a") == "10.0.0.1")
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
 def test_what_lies_too_deep_is_left_out_and_what_looks_like_brackets_is_kept() -> None:
@@ -67,78 +69,80 @@ def test_what_lies_too_deep_is_left_out_and_what_looks_like_brackets_is_kept() -
         client.decode(b'{"text": %s' % DEEP, Shape)
 
 
-def test_names_that_somebody_wrote_into_a_status_lead_nowhere_else(site: api.Site) -> None:
+def test_names_that_somebody_wrote_into_a_status_lead_nowhere_else(kube: api.SimulatedKubernetes) -> None:
     evil = "../../../../api/v1/namespaces/kube-system/secrets/x?watch=1\r\nX: y#"
 
     async def check() -> None:
-        site.put(server.pool(), server.claim("a"))
-        site.api.known.patch(claim_ref("a"), {"status": {"address": {"name": evil}}}, subresource="status")
-        site.start()
-        await site.until(lambda: address_of(site, "a") == "10.0.0.1")
-        paths = [path for _, path in site.api.requests]
+        kube.put(server.pool(), server.claim("a"))
+        kube.api.known.patch(claim_ref("a"), {"status": {"address": {"name": evil}}}, subresource="status")
+        kube.start()
+        await kube.until(lambda: address_of(kube, "a") == "10.0.0.1")
+        paths = [path for _, path in kube.api.requests]
         assert not [
             requested
             for requested in paths
             if "/secrets" in requested or ".." in requested.split("/") or "\r" in requested
         ]
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_a_name_that_an_unreadable_object_has_is_passed_over(site: api.Site) -> None:
+def test_a_name_that_an_unreadable_object_has_is_passed_over(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
         taken = meta.Ref(ipam.GROUP, "IPAddress", server.SITE, "pool-1-10-0-0-1")
         body = server.address(taken.name, "10.0.0.1", claim="x")
-        site.api.known.objects[taken] = {**body, "spec": ["10.0.0.1"]}
-        site.put(server.pool(), server.claim("a"))
-        site.start()
-        await site.until(lambda: address_of(site, "a") == "10.0.0.2")
+        kube.api.known.objects[taken] = {**body, "spec": ["10.0.0.1"]}
+        kube.put(server.pool(), server.claim("a"))
+        kube.start()
+        await kube.until(lambda: address_of(kube, "a") == "10.0.0.2")
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_an_address_that_cannot_be_read_any_more_is_still_in_use(site: api.Site) -> None:
+def test_an_address_that_cannot_be_read_any_more_is_still_in_use(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
         printer = meta.Ref(ipam.GROUP, "IPAddress", server.SITE, "printer")
-        site.put(server.pool(), server.address("printer", "10.0.0.1", claim="x"))
-        site.start()
-        await site.until(lambda: pool_status(site).used == 1)
-        site.api.known.objects[printer] = {**site.api.known.objects[printer], "spec": ["10.0.0.1"]}
-        lists = site.api.requests.count(("GET", f"/apis/{ipam.GROUP}/v1alpha1/ipaddresses"))
-        site.put(server.pool("pool-2"))
-        site.api.forgotten = len(site.api.known.events)
-        site.api.cut()
+        kube.put(server.pool(), server.address("printer", "10.0.0.1", claim="x"))
+        kube.start()
+        await kube.until(lambda: pool_status(kube).used == 1)
+        kube.api.known.objects[printer] = {**kube.api.known.objects[printer], "spec": ["10.0.0.1"]}
+        lists = kube.api.requests.count(("GET", f"/apis/{ipam.GROUP}/v1alpha1/ipaddresses"))
+        kube.put(server.pool("pool-2"))
+        kube.api.forgotten = len(kube.api.known.events)
+        kube.api.cut()
         again = ("GET", f"/apis/{ipam.GROUP}/v1alpha1/ipaddresses")
-        await site.until(lambda: site.api.requests.count(again) > lists + 2)
-        site.put(server.claim("a"))
-        await site.until(lambda: address_of(site, "a") == "10.0.0.2")
+        await kube.until(lambda: kube.api.requests.count(again) > lists + 2)
+        kube.put(server.claim("a"))
+        await kube.until(lambda: address_of(kube, "a") == "10.0.0.2")
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_somebody_who_undoes_our_work_again_and_again_does_not_make_us_write_as_fast_as_we_can(site: api.Site) -> None:
+def test_somebody_who_undoes_our_work_again_and_again_does_not_make_us_write_as_fast_as_we_can(
+    kube: api.SimulatedKubernetes,
+) -> None:
     async def check() -> None:
-        site.put(server.pool(), server.claim("a"))
-        site.start()
-        clock = site.world.clock
+        kube.put(server.pool(), server.claim("a"))
+        kube.start()
+        clock = kube.world.clock
         began = clock.monotonic()
         while clock.monotonic() - began < 600:
-            if address_of(site, "a"):
-                site.api.known.patch(
+            if address_of(kube, "a"):
+                kube.api.known.patch(
                     claim_ref("a"), {"status": {"address": None, "ipAddress": None}}, subresource="status"
                 )
-                site.api.notify()
+                kube.api.notify()
             await clock.sleep(0.05)
         status_paths = [
-            path for method, path in site.api.requests if method == "PATCH" and path.endswith("/ipclaims/a/status")
+            path for method, path in kube.api.requests if method == "PATCH" and path.endswith("/ipclaims/a/status")
         ]
         assert 10 < len(status_paths) < 600
-        await site.until(lambda: address_of(site, "a") == "10.0.0.1")
+        await kube.until(lambda: address_of(kube, "a") == "10.0.0.1")
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_a_server_that_requests_an_endless_wait_is_called_again(site: api.Site) -> None:
+def test_a_server_that_requests_an_endless_wait_is_called_again(kube: api.SimulatedKubernetes) -> None:
     timeout = [40]
 
     def fault(request: http_interface.Request) -> http_interface.Response | None:
@@ -147,45 +151,45 @@ def test_a_server_that_requests_an_endless_wait_is_called_again(site: api.Site) 
         return api.refused(429, "TooManyRequests", **{"retry-after": "9" * 400 if timeout.pop() else "1"})
 
     async def check() -> None:
-        site.api.fault = fault
+        kube.api.fault = fault
         timeout[:] = [1]
-        site.start()
-        site.put(server.pool(), server.claim("a"))
-        await site.until(lambda: address_of(site, "a") == "10.0.0.1", limit=900)
+        kube.start()
+        kube.put(server.pool(), server.claim("a"))
+        await kube.until(lambda: address_of(kube, "a") == "10.0.0.1", limit=900)
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_a_server_that_is_set_back_to_a_backup_is_believed(site: api.Site) -> None:
+def test_a_server_that_is_set_back_to_a_backup_is_believed(kube: api.SimulatedKubernetes) -> None:
     def too_new(request: http_interface.Request) -> http_interface.Response | None:
         version = request.path.partition("resourceVersion=")[2].partition("&")[0]
-        if "watch=true" in request.path and int(version) > len(site.api.known.events):
+        if "watch=true" in request.path and int(version) > len(kube.api.known.events):
             return api.refused(504, "Timeout")
         return None
 
     async def check() -> None:
-        known = site.api.known
-        site.put(server.pool(), server.claim("a"))
-        site.start()
-        await site.until(lambda: address_of(site, "a") == "10.0.0.1")
+        known = kube.api.known
+        kube.put(server.pool(), server.claim("a"))
+        kube.start()
+        await kube.until(lambda: address_of(kube, "a") == "10.0.0.1")
         backup = copy.deepcopy((known.objects, known.events, known.log))
-        site.delete(claim_ref("a"))
-        site.put(server.claim("b"))
-        await site.until(lambda: bool(address_of(site, "b")))
+        kube.delete(claim_ref("a"))
+        kube.put(server.claim("b"))
+        await kube.until(lambda: bool(address_of(kube, "b")))
         for number in range(200):
             # The server must not come back to versions that were seen by itself.
             known.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"labels": {"n": str(number)}}})
-        site.api.notify()
-        await site.world.clock.sleep(1.0)
+        kube.api.notify()
+        await kube.world.clock.sleep(1.0)
         known.objects, known.events, known.log = backup
-        site.api.fault = too_new
-        site.api.cut()
-        site.put(server.claim("c"))
-        await site.until(lambda: bool(address_of(site, "c")))
-        assert address_of(site, "a") == "10.0.0.1" != address_of(site, "c")
-        await site.until(lambda: pool_status(site).indexes.keys() == {"a", "c"})
-        site.delete(claim_ref("a"))
-        await site.until(lambda: claim_ref("a") not in known.objects)
+        kube.api.fault = too_new
+        kube.api.cut()
+        kube.put(server.claim("c"))
+        await kube.until(lambda: bool(address_of(kube, "c")))
+        assert address_of(kube, "a") == "10.0.0.1" != address_of(kube, "c")
+        await kube.until(lambda: pool_status(kube).indexes.keys() == {"a", "c"})
+        kube.delete(claim_ref("a"))
+        await kube.until(lambda: claim_ref("a") not in known.objects)
         assert meta.Ref(ipam.GROUP, "IPAddress", server.SITE, "pool-1-10-0-0-1") not in known.objects
 
-    site.world.run(check())
+    kube.world.run(check())

@@ -56,8 +56,8 @@ class SyncedCluster:
 
     def __init__(self, lab: cluster.SimulatedCluster) -> None:
         self.lab = lab
-        self.site = api.Site(lab.world)
-        lab.run(self.site.open())
+        self.kube = api.SimulatedKubernetes(lab.world)
+        lab.run(self.kube.open())
         lab.run(lab.build())
         for op in LAN:
             lab.run(lab.done(op))
@@ -66,7 +66,7 @@ class SyncedCluster:
         runtime = self.lab.world.machine(HERE)
         socket = cluster.FOLDERS.luxi_socket
         self.caller = Refusing(luxi.Pool(runtime.network, socket))
-        self.site.start(HERE, cluster=cluster_ports.ClusterPorts(self.caller, runtime.clock, site=name))
+        self.kube.start(HERE, cluster=cluster_ports.ClusterPorts(self.caller, runtime.clock, site=name))
 
     async def create(self, name: str, ip: str = "pool") -> bool:
         """Create an instance with an address; return whether one was free."""
@@ -86,16 +86,16 @@ class SyncedCluster:
 
     def addresses(self) -> dict[str, str]:
         """Return the addresses in the status of claims, by claim."""
-        known = self.site.api.known
+        known = self.kube.api.known
         names = [ref.name for ref in known.objects if ref.kind == "IPClaim"]
         return {name: text for name in names if (text := server.address_of_claim(known, name))}
 
     def error(self, name: str) -> str:
-        return server.error(self.site.api.known, name)
+        return server.error(self.kube.api.known, name)
 
 
 @pytest.fixture
-def house() -> Iterator[SyncedCluster]:
+def synced_cluster() -> Iterator[SyncedCluster]:
     with cluster.SimulatedCluster(seed=3, nodes=1) as lab:
         yield SyncedCluster(lab)
 
@@ -104,74 +104,80 @@ def claim_ref(name: str) -> meta.Ref:
     return meta.Ref(ipam.GROUP, "IPClaim", server.SITE, name)
 
 
-def test_the_network_tells_the_claim_as_the_holder_and_no_instance_gets_its_address(house: SyncedCluster) -> None:
+def test_the_network_tells_the_claim_as_the_holder_and_no_instance_gets_its_address(
+    synced_cluster: SyncedCluster,
+) -> None:
     async def check() -> None:
-        house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
-        house.start()
-        await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3"})
-        assert await house.owners() == {"10.0.0.3": f"IPClaim {server.SITE}/a"}
-        assert not await house.create("vm1", "10.0.0.3")
-        assert await house.create("vm2")
-        assert (await house.owners())["10.0.0.4"] == "vm2"
-        house.site.delete(claim_ref("a"))
-        await house.site.until(lambda: claim_ref("a") not in house.site.api.known.objects)
-        assert await house.create("vm1", "10.0.0.3")
+        synced_cluster.kube.put(bound.pool(spec=WHOLE), server.claim("a"))
+        synced_cluster.start()
+        await synced_cluster.kube.until(lambda: synced_cluster.addresses() == {"a": "10.0.0.3"})
+        assert await synced_cluster.owners() == {"10.0.0.3": f"IPClaim {server.SITE}/a"}
+        assert not await synced_cluster.create("vm1", "10.0.0.3")
+        assert await synced_cluster.create("vm2")
+        assert (await synced_cluster.owners())["10.0.0.4"] == "vm2"
+        synced_cluster.kube.delete(claim_ref("a"))
+        await synced_cluster.kube.until(lambda: claim_ref("a") not in synced_cluster.kube.api.known.objects)
+        assert await synced_cluster.create("vm1", "10.0.0.3")
 
-    house.lab.run(check())
+    synced_cluster.lab.run(check())
 
 
-def test_instances_and_claims_race_for_the_last_addresses_and_none_is_given_twice(house: SyncedCluster) -> None:
+def test_instances_and_claims_race_for_the_last_addresses_and_none_is_given_twice(
+    synced_cluster: SyncedCluster,
+) -> None:
     async def check() -> None:
-        house.site.put(bound.pool(spec=WHOLE))
-        house.start()
-        await house.site.until(lambda: house.site.made[HERE].is_ready)
-        house.site.put(*(server.claim(f"c{number}") for number in range(10)))
-        results = await asyncio.gather(*(house.create(f"vm{number}") for number in range(10)))
-        await house.site.until(lambda: len(house.addresses()) == len(FREE) - sum(results))
-        owners = await house.owners()
-        expected = {ip: f"IPClaim {server.SITE}/{name}" for name, ip in house.addresses().items()}
-        assert len(expected) == len(house.addresses())
+        synced_cluster.kube.put(bound.pool(spec=WHOLE))
+        synced_cluster.start()
+        await synced_cluster.kube.until(lambda: synced_cluster.kube.made[HERE].is_ready)
+        synced_cluster.kube.put(*(server.claim(f"c{number}") for number in range(10)))
+        results = await asyncio.gather(*(synced_cluster.create(f"vm{number}") for number in range(10)))
+        await synced_cluster.kube.until(lambda: len(synced_cluster.addresses()) == len(FREE) - sum(results))
+        owners = await synced_cluster.owners()
+        expected = {ip: f"IPClaim {server.SITE}/{name}" for name, ip in synced_cluster.addresses().items()}
+        assert len(expected) == len(synced_cluster.addresses())
         assert expected.items() <= owners.items()
         assert sorted(owners) == sorted(FREE)
-        waiting = sorted({f"c{number}" for number in range(10)} - house.addresses().keys())
-        await house.site.until(lambda: all("Exhausted" in house.error(name) for name in waiting))
+        waiting = sorted({f"c{number}" for number in range(10)} - synced_cluster.addresses().keys())
+        await synced_cluster.kube.until(lambda: all("Exhausted" in synced_cluster.error(name) for name in waiting))
         gone = next(name for name in owners.values() if name.startswith("vm"))
-        await house.lab.done({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": gone, "ignore_failures": False})
-        assert await house.site.until(lambda: len(house.addresses()) == len(expected) + 1) < 10
+        await synced_cluster.lab.done({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": gone, "ignore_failures": False})
+        assert await synced_cluster.kube.until(lambda: len(synced_cluster.addresses()) == len(expected) + 1) < 10
 
-    house.lab.run(check())
+    synced_cluster.lab.run(check())
 
 
-def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(house: SyncedCluster) -> None:
+def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(synced_cluster: SyncedCluster) -> None:
     async def check() -> None:
-        house.site.put(bound.pool(spec=WHOLE), server.pool("plain", pools=[{"subnet": "10.9.0.0/28"}]))
-        house.start()
-        house.site.put(server.claim("a"))
-        await house.site.until(lambda: "a" in house.addresses())
-        await house.lab.stop_master(HERE)
-        house.site.put(server.claim("b"), server.claim("c", "plain"))
-        await house.site.until(lambda: house.addresses().get("c") == "10.9.0.1")
-        await house.site.until(lambda: "the cluster is unavailable" in house.error("b"))
-        await house.lab.start_master(HERE)
-        await house.site.until(lambda: "b" in house.addresses())
-        assert (await house.owners()).keys() == {"10.0.0.3", "10.0.0.4"}
+        synced_cluster.kube.put(bound.pool(spec=WHOLE), server.pool("plain", pools=[{"subnet": "10.9.0.0/28"}]))
+        synced_cluster.start()
+        synced_cluster.kube.put(server.claim("a"))
+        await synced_cluster.kube.until(lambda: "a" in synced_cluster.addresses())
+        await synced_cluster.lab.stop_master(HERE)
+        synced_cluster.kube.put(server.claim("b"), server.claim("c", "plain"))
+        await synced_cluster.kube.until(lambda: synced_cluster.addresses().get("c") == "10.9.0.1")
+        await synced_cluster.kube.until(lambda: "the cluster is unavailable" in synced_cluster.error("b"))
+        await synced_cluster.lab.start_master(HERE)
+        await synced_cluster.kube.until(lambda: "b" in synced_cluster.addresses())
+        assert (await synced_cluster.owners()).keys() == {"10.0.0.3", "10.0.0.4"}
 
-    house.lab.run(check())
+    synced_cluster.lab.run(check())
 
 
 @pytest.mark.parametrize("network", ["net9", "net1|net2", "n" * 300])
-def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(house: SyncedCluster, network: str) -> None:
+def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(
+    synced_cluster: SyncedCluster, network: str
+) -> None:
     async def check() -> None:
-        house.site.put(bound.pool(spec=WHOLE), bound.pool("astray", network=network, spec=WHOLE))
-        house.site.put(server.claim("a"), server.claim("b", "astray"))
-        house.start()
-        await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3"})
-        await house.site.until(lambda: f"the cluster has no network {network}" in house.error("b"))
-        house.site.put(server.claim("c"))
-        await house.site.until(lambda: "c" in house.addresses())
-        assert "NetworkNotReady" not in house.site.api.event_reasons("pool-1")
+        synced_cluster.kube.put(bound.pool(spec=WHOLE), bound.pool("astray", network=network, spec=WHOLE))
+        synced_cluster.kube.put(server.claim("a"), server.claim("b", "astray"))
+        synced_cluster.start()
+        await synced_cluster.kube.until(lambda: synced_cluster.addresses() == {"a": "10.0.0.3"})
+        await synced_cluster.kube.until(lambda: f"the cluster has no network {network}" in synced_cluster.error("b"))
+        synced_cluster.kube.put(server.claim("c"))
+        await synced_cluster.kube.until(lambda: "c" in synced_cluster.addresses())
+        assert "NetworkNotReady" not in synced_cluster.kube.api.event_reasons("pool-1")
 
-    house.lab.run(check())
+    synced_cluster.lab.run(check())
 
 
 @pytest.mark.parametrize(
@@ -184,32 +190,34 @@ def test_a_pool_whose_network_does_not_exist_does_not_delay_other_pools(house: S
     ids=lambda error: type(error).__name__,
 )
 def test_a_job_that_the_cluster_refuses_does_not_delay_other_pools(
-    house: SyncedCluster, error: errors.GantryError
+    synced_cluster: SyncedCluster, error: errors.GantryError
 ) -> None:
     async def check() -> None:
         specs = [{"pools": [{"start": f"10.0.0.{number}", "end": f"10.0.0.{number + 2}"}]} for number in (3, 6)]
-        house.site.put(bound.pool(spec=specs[0]), bound.pool("other", spec=specs[1]))
-        house.start()
-        house.caller.pool, house.caller.error = "other", error
-        house.site.put(server.claim("b", "other"))
-        await house.site.until(lambda: f"the cluster refused: {error.message}" in house.error("b"))
-        house.site.put(server.claim("a"))
-        await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3"})
-        await house.lab.world.clock.sleep(30)
-        assert "NetworkNotReady" not in house.site.api.event_reasons("pool-1")
-        house.caller.error = None
-        await house.site.until(lambda: house.addresses() == {"a": "10.0.0.3", "b": "10.0.0.6"}, limit=600)
-        assert not house.error("b")
+        synced_cluster.kube.put(bound.pool(spec=specs[0]), bound.pool("other", spec=specs[1]))
+        synced_cluster.start()
+        synced_cluster.caller.pool, synced_cluster.caller.error = "other", error
+        synced_cluster.kube.put(server.claim("b", "other"))
+        await synced_cluster.kube.until(lambda: f"the cluster refused: {error.message}" in synced_cluster.error("b"))
+        synced_cluster.kube.put(server.claim("a"))
+        await synced_cluster.kube.until(lambda: synced_cluster.addresses() == {"a": "10.0.0.3"})
+        await synced_cluster.lab.world.clock.sleep(30)
+        assert "NetworkNotReady" not in synced_cluster.kube.api.event_reasons("pool-1")
+        synced_cluster.caller.error = None
+        await synced_cluster.kube.until(
+            lambda: synced_cluster.addresses() == {"a": "10.0.0.3", "b": "10.0.0.6"}, limit=600
+        )
+        assert not synced_cluster.error("b")
 
-    house.lab.run(check())
+    synced_cluster.lab.run(check())
 
 
-def test_another_site_is_a_stranger(house: SyncedCluster) -> None:
+def test_another_site_is_a_stranger(synced_cluster: SyncedCluster) -> None:
     async def check() -> None:
-        house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
-        house.start("site-a")
-        await house.site.until(lambda: "a" in house.addresses())
-        runtime = house.lab.world.machine(HERE)
+        synced_cluster.kube.put(bound.pool(spec=WHOLE), server.claim("a"))
+        synced_cluster.start("site-a")
+        await synced_cluster.kube.until(lambda: "a" in synced_cluster.addresses())
+        runtime = synced_cluster.lab.world.machine(HERE)
         theirs = cluster_ports.ClusterPorts(
             luxi.Pool(runtime.network, cluster.FOLDERS.luxi_socket), runtime.clock, site="site-b"
         )
@@ -217,57 +225,59 @@ def test_another_site_is_a_stranger(house: SyncedCluster) -> None:
         assert reservations == []
         assert [str(who) for who in net.used.values()] == [f"port IPClaim {server.SITE}/a"]
 
-    house.lab.run(check())
+    synced_cluster.lab.run(check())
 
 
-def test_a_reservation_that_somebody_took_away_is_made_again(house: SyncedCluster) -> None:
+def test_a_reservation_that_somebody_took_away_is_made_again(synced_cluster: SyncedCluster) -> None:
     async def check() -> None:
-        house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
-        house.start()
-        await house.site.until(lambda: "a" in house.addresses())
-        answer = await house.lab.luxi("Query", "port", ["uuid"], None)
+        synced_cluster.kube.put(bound.pool(spec=WHOLE), server.claim("a"))
+        synced_cluster.start()
+        await synced_cluster.kube.until(lambda: "a" in synced_cluster.addresses())
+        answer = await synced_cluster.lab.luxi("Query", "port", ["uuid"], None)
         assert isinstance(answer, dict)
         (((_, uuid),),) = answer["data"]
-        await house.lab.done({"OP_ID": "OP_PORT_REMOVE", "port": uuid})
+        await synced_cluster.lab.done({"OP_ID": "OP_PORT_REMOVE", "port": uuid})
         for _ in range(100):
-            if await house.owners():
+            if await synced_cluster.owners():
                 break
-            await house.lab.world.clock.sleep(0.1)
-        assert await house.owners() == {"10.0.0.3": f"IPClaim {server.SITE}/a"}
+            await synced_cluster.lab.world.clock.sleep(0.1)
+        assert await synced_cluster.owners() == {"10.0.0.3": f"IPClaim {server.SITE}/a"}
 
-    house.lab.run(check())
+    synced_cluster.lab.run(check())
 
 
 def test_an_address_that_rests_is_given_when_its_time_is_up_and_not_asked_for_all_the_while(
-    house: SyncedCluster,
+    synced_cluster: SyncedCluster,
 ) -> None:
     async def check() -> None:
-        await house.lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 100})
-        house.site.put(bound.pool(spec={"pools": [{"start": "10.0.0.5", "end": "10.0.0.5"}]}), server.claim("a"))
-        house.start()
-        await house.site.until(lambda: "a" in house.addresses())
-        house.site.delete(claim_ref("a"))
-        await house.site.until(lambda: claim_ref("a") not in house.site.api.known.objects)
-        house.site.put(server.claim("b"))
-        assert await house.site.until(lambda: "b" in house.addresses(), limit=300) > 90
-        answer = await house.lab.luxi("Query", "job", ["id", "status"], None)
+        await synced_cluster.lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 100})
+        synced_cluster.kube.put(
+            bound.pool(spec={"pools": [{"start": "10.0.0.5", "end": "10.0.0.5"}]}), server.claim("a")
+        )
+        synced_cluster.start()
+        await synced_cluster.kube.until(lambda: "a" in synced_cluster.addresses())
+        synced_cluster.kube.delete(claim_ref("a"))
+        await synced_cluster.kube.until(lambda: claim_ref("a") not in synced_cluster.kube.api.known.objects)
+        synced_cluster.kube.put(server.claim("b"))
+        assert await synced_cluster.kube.until(lambda: "b" in synced_cluster.addresses(), limit=300) > 90
+        answer = await synced_cluster.lab.luxi("Query", "job", ["id", "status"], None)
         assert isinstance(answer, dict)
         failed = [row for row in answer["data"] if row[1][1] == "error"]
         assert 1 <= len(failed) < 8
 
-    house.lab.run(check())
+    synced_cluster.lab.run(check())
 
 
-def test_a_site_without_a_name_has_that_of_its_oldest_namespace(site: api.Site) -> None:
+def test_a_site_without_a_name_has_that_of_its_oldest_namespace(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
-        site.counts["c1"] = metrics.Metrics()
-        user, path = site.client("c1"), "api/v1/namespaces/kube-system"
+        kube.counts["c1"] = metrics.Metrics()
+        user, path = kube.client("c1"), "api/v1/namespaces/kube-system"
         with pytest.raises(errors.ConfigurationError, match="kube-system cannot be read"):
             await cluster_sync.identify(user)
-        site.api.plain[path] = {"metadata": {}}
+        kube.api.plain[path] = {"metadata": {}}
         with pytest.raises(errors.ConfigurationError, match="has no UID"):
             await cluster_sync.identify(user)
-        site.api.plain[path] = {"metadata": {"uid": "f3b1"}}
+        kube.api.plain[path] = {"metadata": {"uid": "f3b1"}}
         assert await cluster_sync.identify(user) == "f3b1"
 
-    site.world.run(check())
+    kube.world.run(check())

@@ -41,11 +41,11 @@ async def claims(user: client.Client) -> dict[str, str]:
 
 
 def test_claims_are_bound_and_released_while_the_server_is_killed_again_and_again() -> None:
-    async def check(site: api.Site) -> None:
-        world = site.world
+    async def check(kube: api.SimulatedKubernetes) -> None:
+        world = kube.world
         await serve(world)
-        site.start()
-        user = site.client("c1")
+        kube.start()
+        user = kube.client("c1")
         names, source = [f"c{number}" for number in range(12)], world.source("kills")
         await user.send("POST", POOLS, here(server.pool(pools=[{"subnet": "10.0.0.0/28"}])))
         for name in names:
@@ -70,7 +70,7 @@ def test_claims_are_bound_and_released_while_the_server_is_killed_again_and_agai
         async with asyncio.timeout(600):
             while await claims(user):
                 await world.clock.sleep(1)
-        assert not site.failures
+        assert not kube.failures
 
     with simulated.World(seed=3) as world:
-        world.run(check(api.Site(world)))
+        world.run(check(api.SimulatedKubernetes(world)))

@@ -9,7 +9,7 @@ from tests.kubernetes.claims import server
 from tests.kubernetes.controllers import api, test_templates
 from tests.kubernetes.controllers.test_controllers import bound, claim_ref, pool_status
 
-from gantry.daemons import kube
+from gantry.daemons import kube as kube_daemon
 from gantry.kubernetes.api import capi, definitions, ipam, meta
 from gantry.kubernetes.apiserver import webhook as apiserver_webhook
 from gantry.kubernetes.claims import actions
@@ -50,8 +50,8 @@ def permission(request: http_interface.Request) -> tuple[str, str, str] | None:
 def test_the_roles_grant_what_is_permissions_for_and_no_more() -> None:
     seen: set[tuple[str, str, str]] = set()
 
-    async def check(site: api.Site, source: random.Random) -> None:
-        await site.open()
+    async def check(kube: api.SimulatedKubernetes, source: random.Random) -> None:
+        await kube.open()
 
         def fault(request: http_interface.Request) -> http_interface.Response | None:
             needed = permission(request)
@@ -60,37 +60,37 @@ def test_the_roles_grant_what_is_permissions_for_and_no_more() -> None:
             changes = request.method == "PATCH" and "/events/" not in request.path
             return api.refused(409, "Conflict") if changes and source.random() < 0.5 else None
 
-        site.api.fault = fault
-        site.put(server.pool(), server.claim("one"), server.capi_claim("two"))
-        site.start(elects=True)
-        await site.until(lambda: bound(site, "one") and bound(site, "two", kind="IPAddressClaim"))
-        await site.until(lambda: bool(pool_status(site).indexes))
+        kube.api.fault = fault
+        kube.put(server.pool(), server.claim("one"), server.capi_claim("two"))
+        kube.start(elects=True)
+        await kube.until(lambda: bound(kube, "one") and bound(kube, "two", kind="IPAddressClaim"))
+        await kube.until(lambda: bool(pool_status(kube).indexes))
         for ref in (
             claim_ref("one"),
             server.struct(server.capi_claim("two")).ref,
             ipam.pool_ref(server.SITE, "pool-1"),
         ):
-            site.delete(ref)
-        await site.until(lambda: not site.api.known.objects, limit=600)
-        recorder = events.Recorder(site.world.machine("c1"), site.client("c1"), counts=site.counts["c1"])
-        site.world.machine("c1").spawn(recorder.run())
+            kube.delete(ref)
+        await kube.until(lambda: not kube.api.known.objects, limit=600)
+        recorder = events.Recorder(kube.world.machine("c1"), kube.client("c1"), counts=kube.counts["c1"])
+        kube.world.machine("c1").spawn(recorder.run())
         for _ in range(2):
             recorder.add(actions.Report(claim_ref("one"), ipam.API_VERSION, "uid", False, "Said", "twice"))
-        await site.until(
-            lambda: [event["count"] for event in site.api.plain.values() if event.get("reason") == "Said"] == [2]
+        await kube.until(
+            lambda: [event["count"] for event in kube.api.plain.values() if event.get("reason") == "Said"] == [2]
         )
 
     for seed in range(3):
         with simulated.World(seed=seed) as world:
-            world.run(check(api.Site(world), random.Random(seed)))
+            world.run(check(api.SimulatedKubernetes(world), random.Random(seed)))
     assert granted() == seen
 
 
 def test_the_roles_for_templates_grant_what_these_ask_for_besides() -> None:
     seen: set[tuple[str, str, str]] = set()
 
-    async def check(site: api.Site, source: random.Random) -> None:
-        await site.open()
+    async def check(kube: api.SimulatedKubernetes, source: random.Random) -> None:
+        await kube.open()
         seen_here: set[tuple[str, str, str]] = set()
 
         def fault(request: http_interface.Request) -> http_interface.Response | None:
@@ -101,34 +101,34 @@ def test_the_roles_for_templates_grant_what_these_ask_for_besides() -> None:
             refuses = request.method == "PATCH" and (is_first or source.random() < 0.5)
             return api.refused(409, "Conflict") if refuses else None
 
-        site.api.fault = fault
+        kube.api.fault = fault
         foreign = {"name": "foreign", "kind": "InClusterIPPool", "apiGroup": "ipam.cluster.x-k8s.io"}
         networks = {"ipv4": [{"id": "n", "link": "em1", "fromPoolRef": foreign}]}
         for name, spec in (
             ("workers", test_templates.SPEC["v1beta2"]),
             ("more", {"networkData": {"networks": networks}}),
         ):
-            site.put(test_templates.infra("Metal3DataTemplate", name, "v1beta2", spec=spec))
+            kube.put(test_templates.infra("Metal3DataTemplate", name, "v1beta2", spec=spec))
         other = test_templates.data_claim(2, "v1beta2")
-        site.put(
+        kube.put(
             server.pool(), test_templates.data_claim(1, "v1beta2"), {**other, "spec": {"template": {"name": "more"}}}
         )
-        test_templates.machines(site, 1, 2)
-        site.start(with_templates=True)
+        test_templates.machines(kube, 1, 2)
+        kube.start(with_templates=True)
         foreign_claim = meta.Ref("ipam.cluster.x-k8s.io", "IPAddressClaim", server.SITE, "more-0-foreign")
         claims = [test_templates.ref("Metal3DataClaim", f"dc-{number}") for number in (1, 2)]
         done = test_templates.datum
-        await site.until(lambda: (datum := done(site, "workers-0")) is not None and datum.status.ready, limit=600)
-        await site.until(lambda: foreign_claim in site.api.known.objects, limit=600)
+        await kube.until(lambda: (datum := done(kube, "workers-0")) is not None and datum.status.ready, limit=600)
+        await kube.until(lambda: foreign_claim in kube.api.known.objects, limit=600)
         reread = ("infrastructure.cluster.x-k8s.io", "metal3datatemplates", "get")
-        await site.until(lambda: reread in seen_here, limit=600)
+        await kube.until(lambda: reread in seen_here, limit=600)
         for claim in claims:
-            site.delete(claim)
-        await site.until(lambda: not set(claims) & set(site.api.known.objects), limit=600)
+            kube.delete(claim)
+        await kube.until(lambda: not set(claims) & set(kube.api.known.objects), limit=600)
 
     for seed in range(5):
         with simulated.World(seed=seed) as world:
-            world.run(check(api.Site(world), random.Random(seed)))
+            world.run(check(api.SimulatedKubernetes(world), random.Random(seed)))
     more = granted("templates/rbac.yaml")
     assert more - seen == set()
     assert seen - granted() - more == set()
@@ -146,7 +146,7 @@ def test_the_base_names_all_manifests() -> None:
 def test_the_deployment_runs_the_program_as_it_is() -> None:
     (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    options = kube.command_line().parse_args(container["args"])
+    options = kube_daemon.command_line().parse_args(container["args"])
     assert options.leader_elect
     assert container["ports"] == [{"name": "health", "containerPort": options.health_port}]
 
@@ -160,7 +160,7 @@ def component(name: str) -> list[dict[str, Any]]:
 def test_admission_is_served_where_the_api_server_asks() -> None:
     (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
     steps, merged = (patch["patch"] for patch in component("admission"))
-    options = kube.command_line().parse_args(
+    options = kube_daemon.command_line().parse_args(
         [*deployment["spec"]["template"]["spec"]["containers"][0]["args"], steps[0]["value"]]
     )
     pod = merged["spec"]["template"]["spec"]

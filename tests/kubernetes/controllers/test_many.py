@@ -25,7 +25,7 @@ def served(number: int) -> tuple[schema.Json, schema.Json]:
     return claim, address
 
 
-def settled(site: api.Site) -> None:
+def settled(kube: api.SimulatedKubernetes) -> None:
     """Add many claims with addresses directly to the server."""
     listed = [server.pool(pools=[{"subnet": "10.0.0.0/8"}])]
     for number in range(MANY):
@@ -33,12 +33,12 @@ def settled(site: api.Site) -> None:
     for number, body in enumerate(listed):
         born = {"uid": f"uid-{server.metadata(body)['name']}", "resourceVersion": str(number)}
         whole = {**body, "metadata": {**server.metadata(body), **born}}
-        site.api.known.objects[server.struct(whole).ref] = whole
+        kube.api.known.objects[server.struct(whole).ref] = whole
 
 
-def lists(site: api.Site) -> list[str]:
+def lists(kube: api.SimulatedKubernetes) -> list[str]:
     """Return the number of lists of each of our kinds."""
-    metric_lines = site.metrics("c1").splitlines()
+    metric_lines = kube.metrics("c1").splitlines()
     return sorted(
         line for line in metric_lines if line.startswith("gantry_kube_lists_total{") and f".{ipam.GROUP}" in line
     )
@@ -46,13 +46,15 @@ def lists(site: api.Site) -> list[str]:
 
 @pytest.mark.promise("claims-55")
 @pytest.mark.slow
-def test_ten_thousand_addresses_are_listed_once_and_a_claim_costs_what_it_costs_without_them(site: api.Site) -> None:
+def test_ten_thousand_addresses_are_listed_once_and_a_claim_costs_what_it_costs_without_them(
+    kube: api.SimulatedKubernetes,
+) -> None:
     async def check() -> None:
-        settled(site)
+        settled(kube)
         tracemalloc.start()
         try:
-            site.start()
-            await site.until(lambda: site.made["c1"].is_ready, limit=600)
+            kube.start()
+            await kube.until(lambda: kube.made["c1"].is_ready, limit=600)
             kept = tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
@@ -61,20 +63,20 @@ def test_ten_thousand_addresses_are_listed_once_and_a_claim_costs_what_it_costs_
             f'gantry_kube_lists_total{{kind="{plural}.{ipam.GROUP}"}} 1.0'
             for plural in ("ipaddresses", "ipclaims", "ippools")
         ]
-        assert lists(site) == once
-        await site.until(lambda: pool_status(site).used == MANY, limit=600)
-        begin, names = len(site.api.requests), [f"new-{number}" for number in range(20)]
+        assert lists(kube) == once
+        await kube.until(lambda: pool_status(kube).used == MANY, limit=600)
+        begin, names = len(kube.api.requests), [f"new-{number}" for number in range(20)]
         for name in names:
-            site.put(server.claim(name))
-            await site.until(lambda: bound(site, name))  # noqa: B023
+            kube.put(server.claim(name))
+            await kube.until(lambda: bound(kube, name))  # noqa: B023
         for name in names:
-            site.delete(claim_ref(name))
-        await site.until(lambda: not any(claim_ref(name) in site.api.known.objects for name in names))
-        await site.until(lambda: pool_status(site).used == MANY)
+            kube.delete(claim_ref(name))
+        await kube.until(lambda: not any(claim_ref(name) in kube.api.known.objects for name in names))
+        await kube.until(lambda: pool_status(kube).used == MANY)
         # No list is repeated, no old claim is read again, and the number of requests does not grow.
-        assert lists(site) == once
-        later = site.api.requests[begin:]
+        assert lists(kube) == once
+        later = kube.api.requests[begin:]
         assert not [path for _, path in later if "/ipclaims/c" in path or "/pool-1-10-1-" in path]
         assert len(names) * 5 < len(later) < len(names) * 15
 
-    site.world.run(check())
+    kube.world.run(check())

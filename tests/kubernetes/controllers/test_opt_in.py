@@ -5,83 +5,85 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.kubernetes import site as processes
+from tests.kubernetes import server_process
 from tests.kubernetes.claims import server
 from tests.kubernetes.controllers import api, test_templates
 from tests.kubernetes.controllers.test_controllers import bound
 
 from gantry.kubernetes.api import capi, definitions, ipam, schema
 
-VALID = processes.HERE / "samples/valid"
+VALID = server_process.HERE / "samples/valid"
 PLAIN: schema.Json = {
     "metaData": {"strings": [{"key": "site", "value": "north"}], "indexes": [{"key": "rank"}]},
     "networkData": {"networks": {"ipv4DHCP": [{"id": "n", "link": "em1"}]}},
 }
 
 
-def writes(site: api.Site) -> list[tuple[str, str]]:
-    return [request for request in site.api.requests if request[0] != "GET"]
+def writes(kube: api.SimulatedKubernetes) -> list[tuple[str, str]]:
+    return [request for request in kube.api.requests if request[0] != "GET"]
 
 
 @pytest.mark.promise("claims-12")
-def test_controllers_write_nothing_without_a_pool(site: api.Site) -> None:
+def test_controllers_write_nothing_without_a_pool(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
-        site.put(
+        kube.put(
             server.cluster("edge"),
             server.capi_claim("theirs", kind="InClusterIPPool"),
             test_templates.infra("Metal3DataTemplate", "workers", "v1beta1", spec=test_templates.SPEC["v1beta1"]),
             test_templates.data_claim(1, "v1beta1"),
         )
-        before = copy.deepcopy(site.api.known.objects)
-        site.start()
-        await site.until(lambda: site.made["c1"].is_ready)
-        await site.world.clock.sleep(3600)
-        assert writes(site) == []
-        assert site.api.known.objects == before
+        before = copy.deepcopy(kube.api.known.objects)
+        kube.start()
+        await kube.until(lambda: kube.made["c1"].is_ready)
+        await kube.world.clock.sleep(3600)
+        assert writes(kube) == []
+        assert kube.api.known.objects == before
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
 @pytest.mark.promise("claims-12")
-def test_controllers_touch_the_objects_of_others_in_no_way(site: api.Site) -> None:
+def test_controllers_touch_the_objects_of_others_in_no_way(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
         theirs = [server.cluster("edge"), server.capi_claim("theirs", kind="InClusterIPPool")]
-        site.put(*theirs)
+        kube.put(*theirs)
         refs = [server.struct(body).ref for body in theirs]
-        before = [copy.deepcopy(site.api.known.objects[ref]) for ref in refs]
-        site.put(server.pool(), server.claim("one"), server.capi_claim("two"))
-        site.start(with_templates=True)
-        await site.until(lambda: bound(site, "one") and bound(site, "two", kind="IPAddressClaim"))
-        await site.world.clock.sleep(600)
-        assert [site.api.known.objects[ref] for ref in refs] == before
+        before = [copy.deepcopy(kube.api.known.objects[ref]) for ref in refs]
+        kube.put(server.pool(), server.claim("one"), server.capi_claim("two"))
+        kube.start(with_templates=True)
+        await kube.until(lambda: bound(kube, "one") and bound(kube, "two", kind="IPAddressClaim"))
+        await kube.world.clock.sleep(600)
+        assert [kube.api.known.objects[ref] for ref in refs] == before
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
 @pytest.mark.promise("claims-12")
 @pytest.mark.parametrize("with_pool", [False, True])
-def test_a_template_without_pools_is_rendered_as_ever_and_claims_nothing(site: api.Site, with_pool: bool) -> None:
+def test_a_template_without_pools_is_rendered_as_ever_and_claims_nothing(
+    kube: api.SimulatedKubernetes, with_pool: bool
+) -> None:
     async def check() -> None:
         if with_pool:
-            site.put(server.pool())
-        site.put(test_templates.infra("Metal3DataTemplate", "workers", "v1beta1", spec=PLAIN))
-        test_templates.machines(site, 1)
-        site.put(test_templates.data_claim(1, "v1beta1"))
-        site.start(with_templates=True)
-        await site.until(lambda: (datum := test_templates.datum(site, "workers-0")) is not None and datum.status.ready)
+            kube.put(server.pool())
+        kube.put(test_templates.infra("Metal3DataTemplate", "workers", "v1beta1", spec=PLAIN))
+        test_templates.machines(kube, 1)
+        kube.put(test_templates.data_claim(1, "v1beta1"))
+        kube.start(with_templates=True)
+        await kube.until(lambda: (datum := test_templates.datum(kube, "workers-0")) is not None and datum.status.ready)
         host = f"{server.SITE}/host-1/mm-1"
-        assert test_templates.secret(site, "mm-1-metadata", "metaData") == {
+        assert test_templates.secret(kube, "mm-1-metadata", "metaData") == {
             "site": "north",
             "rank": "0",
             "providerid": host,
         }
-        network = test_templates.secret(site, "mm-1-networkdata", "networkData")
+        network = test_templates.secret(kube, "mm-1-networkdata", "networkData")
         assert isinstance(network, dict)
         assert [(entry["id"], entry["type"]) for entry in network["networks"]] == [("n", "ipv4_dhcp")]
-        kinds = {ref.kind for ref in site.api.known.objects}
+        kinds = {ref.kind for ref in kube.api.known.objects}
         assert kinds & {"IPClaim", "IPAddress", "IPAddressClaim"} == set()
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
 @pytest.mark.promise("claims-12")

@@ -36,7 +36,7 @@ def data_claim(number: int, version: str) -> schema.Json:
     return {**claim, "metadata": {**server.metadata(claim), "ownerReferences": [owner]}}
 
 
-def machines(site: api.Site, *numbers: int) -> None:
+def machines(kube: api.SimulatedKubernetes, *numbers: int) -> None:
     """Create machines, each with a host."""
     for number in numbers:
         owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": f"m-{number}", "uid": "u"}
@@ -47,258 +47,262 @@ def machines(site: api.Site, *numbers: int) -> None:
             (HOSTS, "BareMetalHost", f"host-{number}", {}),
         ):
             metadata = {"name": name, "namespace": server.SITE, **more}
-            site.api.plain[f"{path}/{name}"] = {"apiVersion": "x/v1", "kind": kind, "metadata": metadata}
+            kube.api.plain[f"{path}/{name}"] = {"apiVersion": "x/v1", "kind": kind, "metadata": metadata}
 
 
 def ref(kind: str, name: str) -> meta.Ref:
     return template_cache.ref(kind, server.SITE, name)
 
 
-def secret(site: api.Site, name: str, key: str) -> object:
+def secret(kube: api.SimulatedKubernetes, name: str, key: str) -> object:
     """Return the content of a Secret, None if it does not exist."""
-    body = site.api.plain.get(f"api/v1/namespaces/{server.SITE}/secrets/{name}")
+    body = kube.api.plain.get(f"api/v1/namespaces/{server.SITE}/secrets/{name}")
     if body is None:
         return None
     assert isinstance(body["data"], dict)
     return yaml.safe_load(base64.b64decode(body["data"][key]))
 
 
-def datum(site: api.Site, name: str) -> data.Metal3Data | None:
-    body = site.api.known.objects.get(ref("Metal3Data", name))
+def datum(kube: api.SimulatedKubernetes, name: str) -> data.Metal3Data | None:
+    body = kube.api.known.objects.get(ref("Metal3Data", name))
     parsed = server.struct(body) if body else None
     return parsed if isinstance(parsed, data.Metal3Data) else None
 
 
-def status(site: api.Site) -> schema.Json:
-    template_status = site.api.known.get(ref("Metal3DataTemplate", "workers")).get("status", {})
+def status(kube: api.SimulatedKubernetes) -> schema.Json:
+    template_status = kube.api.known.get(ref("Metal3DataTemplate", "workers")).get("status", {})
     assert isinstance(template_status, dict)
     return template_status
 
 
 @pytest.mark.promise("claims-51", "claims-52", "claims-53")
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_each_data_claim_gets_texts_with_addresses_of_its_own(site: api.Site, version: str) -> None:
+def test_each_data_claim_gets_texts_with_addresses_of_its_own(kube: api.SimulatedKubernetes, version: str) -> None:
     async def check() -> None:
-        site.put(server.pool(prefix=24), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
-        machines(site, 1, 2)
-        site.put(data_claim(1, version), data_claim(2, version))
-        site.start(with_templates=True)
-        await site.until(
+        kube.put(server.pool(prefix=24), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
+        machines(kube, 1, 2)
+        kube.put(data_claim(1, version), data_claim(2, version))
+        kube.start(with_templates=True)
+        await kube.until(
             lambda: all(
                 machine_data and machine_data.status.ready
-                for machine_data in (datum(site, f"workers-{n}") for n in (0, 1))
+                for machine_data in (datum(kube, f"workers-{n}") for n in (0, 1))
             )
         )
-        secrets = [secret(site, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
+        secrets = [secret(kube, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
         ranks = [(values["ip"], values["rank"]) for values in secrets if isinstance(values, dict)]
         assert sorted(rank for _, rank in ranks) == ["0", "1"]
-        assert sorted(ip for ip, _ in ranks) == addresses(site) == ["10.0.0.1", "10.0.0.2"]
+        assert sorted(ip for ip, _ in ranks) == addresses(kube) == ["10.0.0.1", "10.0.0.2"]
         if version == "v1beta1":
-            network = secret(site, "mm-1-networkdata", "networkData")
+            network = secret(kube, "mm-1-networkdata", "networkData")
             assert isinstance(network, dict)
             assert network["networks"][0]["ip_address"] == ranks[0][0]
         pairs = {("dc-1", int(ranks[0][1])), ("dc-2", int(ranks[1][1]))}
 
         def current() -> object:
-            indexes = status(site).get("indexes", {})
+            indexes = status(kube).get("indexes", {})
             if isinstance(indexes, list):
                 assert version == "v1beta2"
                 return {(index["name"], index["index"]) for index in indexes}
             return set(indexes.items()) if isinstance(indexes, dict) else None
 
-        await site.until(lambda: current() == pairs)
-        assert status(site)["dataNames"] == {name: f"workers-{index}" for name, index in pairs}
-        updated = str(status(site)["lastUpdated"])
+        await kube.until(lambda: current() == pairs)
+        assert status(kube)["dataNames"] == {name: f"workers-{index}" for name, index in pairs}
+        updated = str(status(kube)["lastUpdated"])
         assert meta.moment(updated)
-        await site.world.clock.sleep(60)
-        assert status(site)["lastUpdated"] == updated
-        site.delete(ref("Metal3DataClaim", "dc-1"))
-        await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
-        assert addresses(site) == [ranks[1][0]]
-        await site.until(lambda: current() == pairs - {("dc-1", int(ranks[0][1]))})
-        assert status(site)["dataNames"] == {"dc-2": f"workers-{ranks[1][1]}"}
-        assert str(status(site)["lastUpdated"]) > updated
+        await kube.world.clock.sleep(60)
+        assert status(kube)["lastUpdated"] == updated
+        kube.delete(ref("Metal3DataClaim", "dc-1"))
+        await kube.until(lambda: ref("Metal3DataClaim", "dc-1") not in kube.api.known.objects)
+        assert addresses(kube) == [ranks[1][0]]
+        await kube.until(lambda: current() == pairs - {("dc-1", int(ranks[0][1]))})
+        assert status(kube)["dataNames"] == {"dc-2": f"workers-{ranks[1][1]}"}
+        assert str(status(kube)["lastUpdated"]) > updated
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_a_template_whose_definition_lacks_a_field_is_reported_once(site: api.Site, version: str) -> None:
+def test_a_template_whose_definition_lacks_a_field_is_reported_once(
+    kube: api.SimulatedKubernetes, version: str
+) -> None:
     async def check() -> None:
-        site.api.known.pruned = ("dataNames",)
-        site.put(server.pool(prefix=24), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
-        machines(site, 1)
-        site.put(data_claim(1, version))
-        site.start(with_templates=True)
-        await site.until(lambda: "indexes" in status(site))
-        assert "dataNames" not in status(site)
-        sent = len(site.api.requests)
-        await site.world.clock.sleep(60)
+        kube.api.known.pruned = ("dataNames",)
+        kube.put(server.pool(prefix=24), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
+        machines(kube, 1)
+        kube.put(data_claim(1, version))
+        kube.start(with_templates=True)
+        await kube.until(lambda: "indexes" in status(kube))
+        assert "dataNames" not in status(kube)
+        sent = len(kube.api.requests)
+        await kube.world.clock.sleep(60)
         assert not [
             request
-            for request in site.api.requests[sent:]
+            for request in kube.api.requests[sent:]
             if request[0] == "PATCH" and "metal3datatemplates" in request[1]
         ]
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_a_data_object_says_what_it_waits_for_and_goes_on_when_it_is_there(site: api.Site) -> None:
+def test_a_data_object_says_what_it_waits_for_and_goes_on_when_it_is_there(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
         def says(text: str) -> bool:
-            machine_data = datum(site, "workers-0")
+            machine_data = datum(kube, "workers-0")
             return machine_data is not None and text in machine_data.status.error_message
 
-        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]), data_claim(1, "v1beta2"))
-        site.start(with_templates=True)
-        await site.until(lambda: says("metal3machines/mm-1"))
-        machines(site, 1)
-        site.put(server.pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.1"}]), server.claim("first"))
-        await site.until(lambda: says("IP Allocation for pool-1 failed : Exhausted"))
-        site.delete(claim_ref("first"))
-        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
+        kube.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]), data_claim(1, "v1beta2"))
+        kube.start(with_templates=True)
+        await kube.until(lambda: says("metal3machines/mm-1"))
+        machines(kube, 1)
+        kube.put(server.pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.1"}]), server.claim("first"))
+        await kube.until(lambda: says("IP Allocation for pool-1 failed : Exhausted"))
+        kube.delete(claim_ref("first"))
+        await kube.until(lambda: (machine_data := datum(kube, "workers-0")) is not None and machine_data.status.ready)
         assert not says("IP")
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_a_deleted_data_object_keeps_its_address_until_its_data_claim_is_deleted(site: api.Site, version: str) -> None:
+def test_a_deleted_data_object_keeps_its_address_until_its_data_claim_is_deleted(
+    kube: api.SimulatedKubernetes, version: str
+) -> None:
     async def check() -> None:
         full = [{"start": "10.0.0.1", "end": "10.0.0.1"}]
-        site.put(server.pool(pools=full), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
-        machines(site, 1)
-        site.put(data_claim(1, version))
-        site.start(with_templates=True)
-        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
-        site.put(server.claim("waiting"))
-        await site.until(lambda: "Exhausted" in server.error(site.api.known, "waiting"))
-        site.delete(ref("Metal3Data", "workers-0"))
-        await site.until(lambda: "InUse" in site.api.event_reasons("workers-0"))
-        await site.world.clock.sleep(600)
-        assert ref("Metal3Data", "workers-0") in site.api.known.objects
-        assert not server.address_of_claim(site.api.known, "waiting")
-        site.delete(ref("Metal3DataClaim", "dc-1"))
-        await site.until(lambda: server.address_of_claim(site.api.known, "waiting") == "10.0.0.1")
-        assert ref("Metal3Data", "workers-0") not in site.api.known.objects
-        assert ref("Metal3DataClaim", "dc-1") not in site.api.known.objects
+        kube.put(server.pool(pools=full), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
+        machines(kube, 1)
+        kube.put(data_claim(1, version))
+        kube.start(with_templates=True)
+        await kube.until(lambda: (machine_data := datum(kube, "workers-0")) is not None and machine_data.status.ready)
+        kube.put(server.claim("waiting"))
+        await kube.until(lambda: "Exhausted" in server.error(kube.api.known, "waiting"))
+        kube.delete(ref("Metal3Data", "workers-0"))
+        await kube.until(lambda: "InUse" in kube.api.event_reasons("workers-0"))
+        await kube.world.clock.sleep(600)
+        assert ref("Metal3Data", "workers-0") in kube.api.known.objects
+        assert not server.address_of_claim(kube.api.known, "waiting")
+        kube.delete(ref("Metal3DataClaim", "dc-1"))
+        await kube.until(lambda: server.address_of_claim(kube.api.known, "waiting") == "10.0.0.1")
+        assert ref("Metal3Data", "workers-0") not in kube.api.known.objects
+        assert ref("Metal3DataClaim", "dc-1") not in kube.api.known.objects
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_a_data_claim_that_another_controller_still_needs_keeps_its_address(site: api.Site) -> None:
+def test_a_data_claim_that_another_controller_still_needs_keeps_its_address(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
-        site.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
-        machines(site, 1)
+        kube.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
+        machines(kube, 1)
         claim = data_claim(1, "v1beta2")
-        site.put({**claim, "metadata": {**server.metadata(claim), "finalizers": ["example.org/deprovisioning"]}})
-        site.start(with_templates=True)
-        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
-        site.delete(ref("Metal3DataClaim", "dc-1"))
-        await site.world.clock.sleep(600)
-        assert addresses(site) == ["10.0.0.1"]
+        kube.put({**claim, "metadata": {**server.metadata(claim), "finalizers": ["example.org/deprovisioning"]}})
+        kube.start(with_templates=True)
+        await kube.until(lambda: (machine_data := datum(kube, "workers-0")) is not None and machine_data.status.ready)
+        kube.delete(ref("Metal3DataClaim", "dc-1"))
+        await kube.world.clock.sleep(600)
+        assert addresses(kube) == ["10.0.0.1"]
         ours: schema.Json = {"metadata": {"finalizers": [templates.CLAIM_FINALIZER]}}
-        site.api.known.patch(ref("Metal3DataClaim", "dc-1"), ours)
-        site.api.notify()
-        await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
-        assert not addresses(site)
+        kube.api.known.patch(ref("Metal3DataClaim", "dc-1"), ours)
+        kube.api.notify()
+        await kube.until(lambda: ref("Metal3DataClaim", "dc-1") not in kube.api.known.objects)
+        assert not addresses(kube)
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_a_host_gets_its_preallocated_address_again_whatever_its_data_object(site: api.Site) -> None:
+def test_a_host_gets_its_preallocated_address_again_whatever_its_data_object(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
         def ready(name: str) -> bool:
-            return (machine_data := datum(site, name)) is not None and machine_data.status.ready
+            return (machine_data := datum(kube, name)) is not None and machine_data.status.ready
 
-        site.put(server.pool(preAllocations={"host-2-pool-1": "10.0.0.3"}))
-        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
-        machines(site, 1, 2)
-        site.put(data_claim(1, "v1beta2"), data_claim(2, "v1beta2"))
-        site.start(with_templates=True, named_by_host=True)
-        await site.until(lambda: ready("workers-0") and ready("workers-1"))
+        kube.put(server.pool(preAllocations={"host-2-pool-1": "10.0.0.3"}))
+        kube.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
+        machines(kube, 1, 2)
+        kube.put(data_claim(1, "v1beta2"), data_claim(2, "v1beta2"))
+        kube.start(with_templates=True, named_by_host=True)
+        await kube.until(lambda: ready("workers-0") and ready("workers-1"))
         first = {"host-1-pool-1": "10.0.0.1", "host-2-pool-1": "10.0.0.3"}
-        assert {name: server.address_of_claim(site.api.known, name) for name in first} == first
+        assert {name: server.address_of_claim(kube.api.known, name) for name in first} == first
         claims = {ref("Metal3DataClaim", f"dc-{number}") for number in (1, 2)}
         for claim in claims:
-            site.delete(claim)
-        await site.until(lambda: not claims & site.api.known.objects.keys())
-        machines(site, 3)
-        metal = site.api.plain[f"{METAL}/mm-3"]
+            kube.delete(claim)
+        await kube.until(lambda: not claims & kube.api.known.objects.keys())
+        machines(kube, 3)
+        metal = kube.api.plain[f"{METAL}/mm-3"]
         server.metadata(metal)["annotations"] = {"metal3.io/BareMetalHost": f"{server.SITE}/host-2"}
-        site.put(data_claim(3, "v1beta2"))
-        await site.until(lambda: ready("workers-0"))
-        assert addresses(site) == [server.address_of_claim(site.api.known, "host-2-pool-1")] == ["10.0.0.3"]
+        kube.put(data_claim(3, "v1beta2"))
+        await kube.until(lambda: ready("workers-0"))
+        assert addresses(kube) == [server.address_of_claim(kube.api.known, "host-2-pool-1")] == ["10.0.0.3"]
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_a_data_object_waits_for_the_former_claim_of_its_host_and_says_so(site: api.Site) -> None:
+def test_a_data_object_waits_for_the_former_claim_of_its_host_and_says_so(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
-        site.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
-        machines(site, 1, 2)
-        server.metadata(site.api.plain[f"{METAL}/mm-2"])["annotations"] = {
+        kube.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]))
+        machines(kube, 1, 2)
+        server.metadata(kube.api.plain[f"{METAL}/mm-2"])["annotations"] = {
             "metal3.io/BareMetalHost": f"{server.SITE}/host-1"
         }
-        site.put(data_claim(1, "v1beta2"))
-        site.start(with_templates=True, named_by_host=True)
-        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
-        site.put(data_claim(2, "v1beta2"))
+        kube.put(data_claim(1, "v1beta2"))
+        kube.start(with_templates=True, named_by_host=True)
+        await kube.until(lambda: (machine_data := datum(kube, "workers-0")) is not None and machine_data.status.ready)
+        kube.put(data_claim(2, "v1beta2"))
         message = "IPClaim host-1-pool-1 still belongs to Metal3Data workers-0"
-        await site.until(
+        await kube.until(
             lambda: (
-                (machine_data := datum(site, "workers-1")) is not None and machine_data.status.error_message == message
+                (machine_data := datum(kube, "workers-1")) is not None and machine_data.status.error_message == message
             )
         )
-        site.delete(ref("Metal3DataClaim", "dc-1"))
-        await site.until(lambda: (machine_data := datum(site, "workers-1")) is not None and machine_data.status.ready)
+        kube.delete(ref("Metal3DataClaim", "dc-1"))
+        await kube.until(lambda: (machine_data := datum(kube, "workers-1")) is not None and machine_data.status.ready)
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_a_data_object_says_why_another_provider_gives_no_address(site: api.Site) -> None:
+def test_a_data_object_says_why_another_provider_gives_no_address(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
         other = {"key": "ip", "name": "other", "kind": "InClusterIPPool", "apiGroup": capi.GROUP}
         spec = {"metaData": {"ipAddressesFromPool": [other]}}
-        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec), data_claim(1, "v1beta2"))
-        machines(site, 1)
-        site.start(with_templates=True)
+        kube.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec), data_claim(1, "v1beta2"))
+        machines(kube, 1)
+        kube.start(with_templates=True)
         claim = meta.Ref(capi.GROUP, "IPAddressClaim", server.SITE, "workers-0-other")
-        await site.until(lambda: claim in site.api.known.objects)
+        await kube.until(lambda: claim in kube.api.known.objects)
         ready = {"type": "Ready", "status": "False", "reason": "PoolExhausted", "message": "no address left"}
-        site.api.known.patch(claim, {"status": {"conditions": [ready]}}, subresource="status")
-        site.api.notify()
+        kube.api.known.patch(claim, {"status": {"conditions": [ready]}}, subresource="status")
+        kube.api.notify()
         message = "IP Allocation for other failed : no address left"
-        await site.until(
+        await kube.until(
             lambda: (
-                (machine_data := datum(site, "workers-0")) is not None and machine_data.status.error_message == message
+                (machine_data := datum(kube, "workers-0")) is not None and machine_data.status.error_message == message
             )
         )
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_nothing_is_rendered_while_the_cluster_is_paused(site: api.Site) -> None:
+def test_nothing_is_rendered_while_the_cluster_is_paused(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
         spec = {**SPEC["v1beta2"], "clusterName": "edge"}
-        site.put(server.cluster("edge", paused=True), server.pool())
-        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec), data_claim(1, "v1beta2"))
-        machines(site, 1)
-        site.start(with_templates=True)
-        await site.world.clock.sleep(100)
-        assert datum(site, "workers-0") is None
+        kube.put(server.cluster("edge", paused=True), server.pool())
+        kube.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec), data_claim(1, "v1beta2"))
+        machines(kube, 1)
+        kube.start(with_templates=True)
+        await kube.world.clock.sleep(100)
+        assert datum(kube, "workers-0") is None
         cluster = server.struct(server.cluster("edge")).ref
-        site.api.known.patch(cluster, {"spec": {"paused": False}})
-        site.api.notify()
-        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
+        kube.api.known.patch(cluster, {"spec": {"paused": False}})
+        kube.api.notify()
+        await kube.until(lambda: (machine_data := datum(kube, "workers-0")) is not None and machine_data.status.ready)
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
 def test_a_controller_that_is_killed_at_any_write_is_taken_over_from() -> None:
-    async def check(site: api.Site, number: int) -> bool:
+    async def check(kube: api.SimulatedKubernetes, number: int) -> bool:
         """Kill the first controller at a write; return whether that happened."""
-        await site.open()
+        await kube.open()
         remaining = number
 
         def fault(request: http_interface.Request) -> http_interface.Response | None:
@@ -307,63 +311,63 @@ def test_a_controller_that_is_killed_at_any_write_is_taken_over_from() -> None:
                 return None
             remaining -= 1
             if remaining < 0:
-                site.world.loop.call_later(5, lambda: site.start("c2", with_templates=True))
-                site.world.loop.call_soon(site.world.kill, "c1")
+                kube.world.loop.call_later(5, lambda: kube.start("c2", with_templates=True))
+                kube.world.loop.call_soon(kube.world.kill, "c1")
             return None
 
-        site.api.fault = fault
-        site.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta1", spec=SPEC["v1beta1"]))
-        machines(site, 1)
-        site.put(data_claim(1, "v1beta1"))
-        site.start(with_templates=True)
-        await site.until(lambda: (machine_data := datum(site, "workers-0")) is not None and machine_data.status.ready)
-        texts = secret(site, "mm-1-metadata", "metaData")
+        kube.api.fault = fault
+        kube.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta1", spec=SPEC["v1beta1"]))
+        machines(kube, 1)
+        kube.put(data_claim(1, "v1beta1"))
+        kube.start(with_templates=True)
+        await kube.until(lambda: (machine_data := datum(kube, "workers-0")) is not None and machine_data.status.ready)
+        texts = secret(kube, "mm-1-metadata", "metaData")
         assert isinstance(texts, dict)
-        assert [texts["ip"]] == addresses(site)
-        site.delete(ref("Metal3DataClaim", "dc-1"))
-        await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
-        await site.until(lambda: not addresses(site))
+        assert [texts["ip"]] == addresses(kube)
+        kube.delete(ref("Metal3DataClaim", "dc-1"))
+        await kube.until(lambda: ref("Metal3DataClaim", "dc-1") not in kube.api.known.objects)
+        await kube.until(lambda: not addresses(kube))
         return remaining < 0
 
     for number in range(100):
         with simulated.World(seed=number) as world:
-            if not world.run(check(api.Site(world), number)):
+            if not world.run(check(api.SimulatedKubernetes(world), number)):
                 break
     assert number > 12
 
 
 @pytest.mark.promise("claims-6")
-def test_templates_share_a_pool(site: api.Site) -> None:
+def test_templates_share_a_pool(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
-        site.put(server.pool())
+        kube.put(server.pool())
         for name in ("workers", "others"):
-            site.put(infra("Metal3DataTemplate", name, "v1beta2", spec=SPEC["v1beta2"]))
-        machines(site, 1, 2)
-        site.put(data_claim(1, "v1beta2"), {**data_claim(2, "v1beta2"), "spec": {"template": {"name": "others"}}})
-        site.start(with_templates=True)
-        await site.until(
+            kube.put(infra("Metal3DataTemplate", name, "v1beta2", spec=SPEC["v1beta2"]))
+        machines(kube, 1, 2)
+        kube.put(data_claim(1, "v1beta2"), {**data_claim(2, "v1beta2"), "spec": {"template": {"name": "others"}}})
+        kube.start(with_templates=True)
+        await kube.until(
             lambda: all(
-                (machine_data := datum(site, f"{n}-0")) and machine_data.status.ready for n in ("workers", "others")
+                (machine_data := datum(kube, f"{n}-0")) and machine_data.status.ready for n in ("workers", "others")
             )
         )
-        secrets = [secret(site, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
+        secrets = [secret(kube, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
         assert sorted(values["ip"] for values in secrets if isinstance(values, dict)) == ["10.0.0.1", "10.0.0.2"]
 
-    site.world.run(check())
+    kube.world.run(check())
 
 
-def test_data_claims_that_come_at_once_get_all_indexes_from_zero(site: api.Site) -> None:
+def test_data_claims_that_come_at_once_get_all_indexes_from_zero(kube: api.SimulatedKubernetes) -> None:
     async def check() -> None:
         numbers = range(1, 21)
         spec = {"metaData": {"indexes": [{"key": "rank"}]}}
-        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec))
-        machines(site, *numbers)
-        site.start(with_templates=True)
-        site.put(*(data_claim(number, "v1beta2") for number in numbers))
-        await site.until(
-            lambda: all((machine_data := datum(site, f"workers-{n}")) and machine_data.status.ready for n in range(20))
+        kube.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec))
+        machines(kube, *numbers)
+        kube.start(with_templates=True)
+        kube.put(*(data_claim(number, "v1beta2") for number in numbers))
+        await kube.until(
+            lambda: all((machine_data := datum(kube, f"workers-{n}")) and machine_data.status.ready for n in range(20))
         )
-        secrets = [secret(site, f"mm-{number}-metadata", "metaData") for number in numbers]
+        secrets = [secret(kube, f"mm-{number}-metadata", "metaData") for number in numbers]
         assert sorted(int(values["rank"]) for values in secrets if isinstance(values, dict)) == list(range(20))
 
-    site.world.run(check())
+    kube.world.run(check())

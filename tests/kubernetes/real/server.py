@@ -25,7 +25,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests import cache, leftovers, ports
-from tests.kubernetes import site
+from tests.kubernetes import server_process
 from tests.real.nodes import lab as machines
 
 from gantry import security
@@ -80,7 +80,7 @@ class _Definition(msgspec.Struct):
 
 
 @dataclass
-class Server(site.Reached):
+class Server(server_process.Reached):
     """The API server; ``folder`` is for keys, logs and what etcd keeps."""
 
     folder: Path

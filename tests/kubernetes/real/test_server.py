@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.cluster import lab
-from tests.kubernetes import site
+from tests.kubernetes import server_process
 from tests.kubernetes.contract import backends, programs
 from tests.kubernetes.real import server
 
@@ -31,13 +31,13 @@ metadata: {name: node-%d, namespace: rights}
 spec: {pool: {name: prov}}
 """
 pytestmark = [
-    pytest.mark.skipif(not site.kubectls(), reason="this machine has no kubectl"),
+    pytest.mark.skipif(not server_process.kubectls(), reason="this machine has no kubectl"),
     pytest.mark.parametrize("backend", [pytest.param("real", marks=server.NEEDS)], indirect=True),
 ]
 
 
 def kubectl(here: server.Server, *arguments: str | Path, stdin: str = "") -> str:
-    done: subprocess.CompletedProcess[str] = here.run(site.kubectls()[-1], *arguments, stdin=stdin)
+    done: subprocess.CompletedProcess[str] = here.run(server_process.kubectls()[-1], *arguments, stdin=stdin)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

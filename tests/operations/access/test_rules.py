@@ -9,36 +9,36 @@ from gantry.operations.access import rules
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House()
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster()
 
 
-async def add(house: build.House, role: str, on: str, who: str = "user:bob") -> object:
-    return await house.run(opcodes.AccessAdd(who=who, role=role, on=on))  # type: ignore[arg-type]
+async def add(lab: build.MemoryCluster, role: str, on: str, who: str = "user:bob") -> object:
+    return await lab.run(opcodes.AccessAdd(who=who, role=role, on=on))  # type: ignore[arg-type]
 
 
-def stored(house: build.House) -> set[tuple[str, str, str]]:
-    return {(rule.who, rule.role.value, rule.key) for rule in house.state.accessrules.values()}
+def stored(lab: build.MemoryCluster) -> set[tuple[str, str, str]]:
+    return {(rule.who, rule.role.value, rule.key) for rule in lab.state.accessrules.values()}
 
 
-async def test_a_rule_names_its_object_by_uuid(house: build.House) -> None:
+async def test_a_rule_names_its_object_by_uuid(lab: build.MemoryCluster) -> None:
     for on in ("cluster", "group:default", "tag:blue", "instance:vm1", "network:net1"):
-        await add(house, "operator", on)
+        await add(lab, "operator", on)
     keys = {"cluster", "g", "tag:blue", "i1", "net"}
-    assert stored(house) == {("user:bob", "operator", key) for key in keys}
+    assert stored(lab) == {("user:bob", "operator", key) for key in keys}
 
 
-async def test_a_rule_that_exists_is_not_added_twice(house: build.House) -> None:
-    await add(house, "operator", "instance:vm1")
-    await add(house, "operator", "instance:i1")
-    await add(house, "admin", "instance:vm1")
-    assert stored(house) == {("user:bob", "operator", "i1"), ("user:bob", "admin", "i1")}
+async def test_a_rule_that_exists_is_not_added_twice(lab: build.MemoryCluster) -> None:
+    await add(lab, "operator", "instance:vm1")
+    await add(lab, "operator", "instance:i1")
+    await add(lab, "admin", "instance:vm1")
+    assert stored(lab) == {("user:bob", "operator", "i1"), ("user:bob", "admin", "i1")}
 
 
-async def test_the_result_says_how_many_objects_carry_a_tag(house: build.House) -> None:
-    await house.run(opcodes.TagsSet(kind="instance", name="vm1", tags=("blue",)))
-    assert await add(house, "admin", "tag:blue") == (1, 0)
-    assert await add(house, "admin", "cluster") is None
+async def test_the_result_says_how_many_objects_carry_a_tag(lab: build.MemoryCluster) -> None:
+    await lab.run(opcodes.TagsSet(kind="instance", name="vm1", tags=("blue",)))
+    assert await add(lab, "admin", "tag:blue") == (1, 0)
+    assert await add(lab, "admin", "cluster") is None
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ async def test_the_result_says_how_many_objects_carry_a_tag(house: build.House) 
         ("operator", "tag:<b>", "cannot be a tag"),
     ],
 )
-async def test_a_rule_without_a_meaning_is_refused(house: build.House, role: str, on: str, text: str) -> None:
+async def test_a_rule_without_a_meaning_is_refused(lab: build.MemoryCluster, role: str, on: str, text: str) -> None:
     op = opcodes.AccessAdd(who="user:bob", role=role, on=on)  # type: ignore[arg-type]
-    assert text in str(await house.refused(op))
-    assert not house.state.accessrules
+    assert text in str(await lab.refused(op))
+    assert not lab.state.accessrules
 
 
 @pytest.mark.parametrize(
@@ -83,37 +83,37 @@ def test_a_name_of_an_openid_provider_has_its_prefix(who: str) -> None:
     assert decoded.who == who
 
 
-async def test_a_name_may_have_markup_but_no_control_characters(house: build.House) -> None:
-    await add(house, "operator", "cluster", who="user:<b>&'\"")
-    assert ("user:<b>&'\"", "operator", "cluster") in stored(house)
+async def test_a_name_may_have_markup_but_no_control_characters(lab: build.MemoryCluster) -> None:
+    await add(lab, "operator", "cluster", who="user:<b>&'\"")
+    assert ("user:<b>&'\"", "operator", "cluster") in stored(lab)
     assert "cannot be printed" in str(
-        await house.refused(opcodes.AccessAdd(who="user:a\x1b[0m", role="operator", on="cluster"))
+        await lab.refused(opcodes.AccessAdd(who="user:a\x1b[0m", role="operator", on="cluster"))
     )
 
 
-async def test_rules_are_removed_by_role_and_object_or_all_of_a_user(house: build.House) -> None:
+async def test_rules_are_removed_by_role_and_object_or_all_of_a_user(lab: build.MemoryCluster) -> None:
     for role, on in (("operator", "instance:vm1"), ("admin", "instance:vm1"), ("operator", "cluster")):
-        await add(house, role, on)
-    await add(house, "operator", "cluster", who="user:carol")
-    await house.run(opcodes.AccessRemove(who="user:bob", role="admin", on="instance:vm1"))
-    assert ("user:bob", "admin", "i1") not in stored(house)
-    await house.run(opcodes.AccessRemove(who="user:bob"))
-    assert stored(house) == {("user:carol", "operator", "cluster")}
-    assert "user:bob has no such access rule" in str(await house.refused(opcodes.AccessRemove(who="user:bob")))
+        await add(lab, role, on)
+    await add(lab, "operator", "cluster", who="user:carol")
+    await lab.run(opcodes.AccessRemove(who="user:bob", role="admin", on="instance:vm1"))
+    assert ("user:bob", "admin", "i1") not in stored(lab)
+    await lab.run(opcodes.AccessRemove(who="user:bob"))
+    assert stored(lab) == {("user:carol", "operator", "cluster")}
+    assert "user:bob has no such access rule" in str(await lab.refused(opcodes.AccessRemove(who="user:bob")))
 
 
-async def test_a_new_name_of_an_object_keeps_its_rules(house: build.House) -> None:
-    await add(house, "network-admin", "network:spare")
-    await house.run(opcodes.NetworkRename(network_name="spare", new_name="other"))
-    await house.run(opcodes.AccessRemove(who="user:bob", on="network:other"))
-    assert not house.state.accessrules
+async def test_a_new_name_of_an_object_keeps_its_rules(lab: build.MemoryCluster) -> None:
+    await add(lab, "network-admin", "network:spare")
+    await lab.run(opcodes.NetworkRename(network_name="spare", new_name="other"))
+    await lab.run(opcodes.AccessRemove(who="user:bob", on="network:other"))
+    assert not lab.state.accessrules
 
 
-async def test_there_is_a_maximum_of_rules(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_a_maximum_of_rules(lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "LIMIT", 1)
-    await add(house, "operator", "cluster")
-    await add(house, "operator", "cluster")
-    assert "the maximum" in str(await house.refused(opcodes.AccessAdd(who="user:bob", role="admin", on="cluster")))
+    await add(lab, "operator", "cluster")
+    await add(lab, "operator", "cluster")
+    assert "the maximum" in str(await lab.refused(opcodes.AccessAdd(who="user:bob", role="admin", on="cluster")))
 
 
 def test_each_role_has_a_scope_and_each_pair_is_refused_or_has_a_meaning() -> None:

@@ -13,8 +13,8 @@ DAY = 86_400.0
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House()
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster()
 
 
 def op(name: str = "ci", user: str = "bob", **fields: object) -> opcodes.TokenAdd:
@@ -22,17 +22,17 @@ def op(name: str = "ci", user: str = "bob", **fields: object) -> opcodes.TokenAd
     return opcodes.TokenAdd(user=user, name=name, id=number, secret_hash="0" * 64, **fields)  # type: ignore[arg-type]
 
 
-def stored(house: build.House) -> dict[str, access.Token]:
-    return {token.name: token for token in house.state.apitokens.values()}
+def stored(lab: build.MemoryCluster) -> dict[str, access.Token]:
+    return {token.name: token for token in lab.state.apitokens.values()}
 
 
-async def test_a_token_ends_after_90_days_unless_its_end_is_named(house: build.House) -> None:
-    now = house.environment.inputs.now
-    assert await house.run(op()) == now + 90 * DAY
-    assert await house.run(op("short", until=now + 60)) == now + 60
-    assert await house.run(op("longest", until=now + 366 * DAY)) == now + 366 * DAY
-    assert await house.run(op("forever", until="never")) is None
-    ends = {name: token.end for name, token in stored(house).items()}
+async def test_a_token_ends_after_90_days_unless_its_end_is_named(lab: build.MemoryCluster) -> None:
+    now = lab.environment.inputs.now
+    assert await lab.run(op()) == now + 90 * DAY
+    assert await lab.run(op("short", until=now + 60)) == now + 60
+    assert await lab.run(op("longest", until=now + 366 * DAY)) == now + 366 * DAY
+    assert await lab.run(op("forever", until="never")) is None
+    ends = {name: token.end for name, token in stored(lab).items()}
     assert ends == {
         "bob:ci": now + 90 * DAY,
         "bob:short": now + 60,
@@ -41,28 +41,28 @@ async def test_a_token_ends_after_90_days_unless_its_end_is_named(house: build.H
     }
 
 
-async def test_roles_name_their_objects_by_uuid_and_follow_them(house: build.House) -> None:
+async def test_roles_name_their_objects_by_uuid_and_follow_them(lab: build.MemoryCluster) -> None:
     roles = (opcodes.TokenRole("operator", "instance:vm1"), opcodes.TokenRole("network-admin", "tag:web"))
-    await house.run(op(extent="roles", roles=(*roles, roles[0])))
-    token = stored(house)["bob:ci"]
+    await lab.run(op(extent="roles", roles=(*roles, roles[0])))
+    token = stored(lab)["bob:ci"]
     assert [(each.role, each.key) for each in token.roles] == [("operator", "i1"), ("network-admin", "tag:web")]
-    assert scopes.allows(house.state, token) == "operator on instance:vm1, network-admin on tag:web"
+    assert scopes.allows(lab.state, token) == "operator on instance:vm1, network-admin on tag:web"
 
 
-async def test_names_are_unique_for_each_user(house: build.House) -> None:
-    await house.run(op())
-    await house.run(op(user="carol"))
-    assert "user bob has an API token ci already" in str(await house.refused(op()))
-    assert {*stored(house)} == {"bob:ci", "carol:ci"}
+async def test_names_are_unique_for_each_user(lab: build.MemoryCluster) -> None:
+    await lab.run(op())
+    await lab.run(op(user="carol"))
+    assert "user bob has an API token ci already" in str(await lab.refused(op()))
+    assert {*stored(lab)} == {"bob:ci", "carol:ci"}
 
 
-async def test_an_ended_token_gives_its_name_to_a_new_one(house: build.House) -> None:
-    now = house.environment.inputs.now
+async def test_an_ended_token_gives_its_name_to_a_new_one(lab: build.MemoryCluster) -> None:
+    now = lab.environment.inputs.now
     number = token_text.of_user("bob") + "zzzzzz"
-    house.put(access.Token(uuid="old", name="bob:ci", id=number, secret_hash="0" * 64, end=now))
-    await house.run(op())
-    assert [token.uuid != "old" for token in stored(house).values()] == [True]
-    assert number not in house.state.token_ids
+    lab.put(access.Token(uuid="old", name="bob:ci", id=number, secret_hash="0" * 64, end=now))
+    await lab.run(op())
+    assert [token.uuid != "old" for token in stored(lab).values()] == [True]
+    assert number not in lab.state.token_ids
 
 
 @pytest.mark.parametrize(
@@ -78,38 +78,42 @@ async def test_an_ended_token_gives_its_name_to_a_new_one(house: build.House) ->
         ({"user": "a\x1b[0m"}, "cannot be printed"),
     ],
 )
-async def test_a_token_without_a_meaning_is_refused(house: build.House, fields: dict[str, object], text: str) -> None:
-    assert text in str(await house.refused(op(**fields)))  # type: ignore[arg-type]
-    assert not stored(house)
+async def test_a_token_without_a_meaning_is_refused(
+    lab: build.MemoryCluster, fields: dict[str, object], text: str
+) -> None:
+    assert text in str(await lab.refused(op(**fields)))  # type: ignore[arg-type]
+    assert not stored(lab)
 
 
-async def test_the_id_is_one_of_the_user(house: build.House) -> None:
+async def test_the_id_is_one_of_the_user(lab: build.MemoryCluster) -> None:
     foreign = opcodes.TokenAdd(user="bob", name="x", id=token_text.of_user("eve") + "000000", secret_hash="0" * 64)
-    assert "is not that of a token of user bob" in str(await house.refused(foreign))
-    await house.run(op())
-    (same,) = stored(house).values()
+    assert "is not that of a token of user bob" in str(await lab.refused(foreign))
+    await lab.run(op())
+    (same,) = stored(lab).values()
     again = opcodes.TokenAdd(user="bob", name="x", id=same.id, secret_hash="0" * 64)
     with pytest.raises(errors.ExistsError, match="has the id"):
-        await house.run(again)
+        await lab.run(again)
 
 
 @pytest.mark.parametrize("limit", ["LIMIT", "USER_LIMIT"])
-async def test_there_is_a_maximum_of_tokens(house: build.House, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+async def test_there_is_a_maximum_of_tokens(
+    lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
     monkeypatch.setattr(tokens, limit, 1)
-    await house.run(op())
-    assert "API tokens, the maximum" in str(await house.refused(op("x")))
+    await lab.run(op())
+    assert "API tokens, the maximum" in str(await lab.refused(op("x")))
 
 
-async def test_tokens_are_revoked_by_name_or_all_of_a_user(house: build.House) -> None:
+async def test_tokens_are_revoked_by_name_or_all_of_a_user(lab: build.MemoryCluster) -> None:
     for name in ("a", "b", "c"):
-        await house.run(op(name))
-    await house.run(op(user="carol"))
-    await house.run(opcodes.TokenRevoke(user="bob", name="b"))
-    assert {*stored(house)} == {"bob:a", "bob:c", "carol:ci"}
-    await house.run(opcodes.TokenRevoke(user="bob"))
-    assert {*stored(house)} == {"carol:ci"}
-    assert "user bob has no API token" in str(await house.refused(opcodes.TokenRevoke(user="bob")))
-    assert "user carol has no API token x" in str(await house.refused(opcodes.TokenRevoke(user="carol", name="x")))
+        await lab.run(op(name))
+    await lab.run(op(user="carol"))
+    await lab.run(opcodes.TokenRevoke(user="bob", name="b"))
+    assert {*stored(lab)} == {"bob:a", "bob:c", "carol:ci"}
+    await lab.run(opcodes.TokenRevoke(user="bob"))
+    assert {*stored(lab)} == {"carol:ci"}
+    assert "user bob has no API token" in str(await lab.refused(opcodes.TokenRevoke(user="bob")))
+    assert "user carol has no API token x" in str(await lab.refused(opcodes.TokenRevoke(user="carol", name="x")))
 
 
 @pytest.mark.parametrize("until", ["nan", float("nan"), "inf", -1, "-inf", "Never", "", True])

@@ -19,8 +19,8 @@ SYSTEM = calls.OsScript(name="plain", path="/os/plain", api_versions=(20,), para
 
 
 @pytest.fixture
-def house() -> build.House:
-    lab = build.House()
+def lab() -> build.MemoryCluster:
+    lab = build.MemoryCluster()
     lab.machine("node1").systems = (SYSTEM,)
     return lab
 
@@ -80,29 +80,29 @@ CHANGES: list[tuple[dict[str, object], dict[str, object], str]] = [
 
 @pytest.mark.parametrize(("requested", "expected", "line"), CHANGES)
 async def test_each_setting_changes_and_is_said(
-    house: build.House, requested: dict[str, object], expected: dict[str, object], line: str
+    lab: build.MemoryCluster, requested: dict[str, object], expected: dict[str, object], line: str
 ) -> None:
-    before = house.state.the_cluster
-    plan = await house.plan(op(**requested))
+    before = lab.state.the_cluster
+    plan = await lab.plan(op(**requested))
     assert line in plan.lines
-    assert await house.run(op(**requested)) is None
-    after = house.state.the_cluster
+    assert await lab.run(op(**requested)) is None
+    after = lab.state.the_cluster
     assert after.serial_no == before.serial_no + 1
     assert after == msgspec.structs.replace(before, serial_no=after.serial_no, mtime=1000.0, **expected)
 
 
 @pytest.mark.parametrize(("requested", "expected", "line"), CHANGES)
 async def test_default_takes_each_setting_back(
-    house: build.House, requested: dict[str, object], expected: dict[str, object], line: str
+    lab: build.MemoryCluster, requested: dict[str, object], expected: dict[str, object], line: str
 ) -> None:
-    house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("kvm", "fake")))
-    house.change([])
-    await house.run(op(**requested))
+    lab.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("kvm", "fake")))
+    lab.change([])
+    await lab.run(op(**requested))
     back = {name: _reset(value) for name, value in requested.items() if name != "default_hypervisor"}
     if not back:
         return
-    await house.run(op(**back))
-    after = house.state.the_cluster
+    await lab.run(op(**back))
+    after = lab.state.the_cluster
     untouched = msgspec.structs.replace(build.OWNER, enabled_hypervisors=("kvm", "fake"))
     assert after == msgspec.structs.replace(untouched, serial_no=after.serial_no, mtime=after.mtime)
 
@@ -119,19 +119,19 @@ def test_the_settings_of_a_new_cluster_are_the_defaults_of_the_parameters() -> N
         assert getattr(fresh, name) == known.default
 
 
-async def test_a_value_that_equals_the_default_is_kept_until_it_is_reset(house: build.House) -> None:
-    await house.run(op(hvparams={"fake": {"migration_mode": "live"}}, beparams={"vcpus": 1}))
-    owner = house.state.the_cluster
+async def test_a_value_that_equals_the_default_is_kept_until_it_is_reset(lab: build.MemoryCluster) -> None:
+    await lab.run(op(hvparams={"fake": {"migration_mode": "live"}}, beparams={"vcpus": 1}))
+    owner = lab.state.the_cluster
     assert (owner.hvparams, owner.beparams) == ({"fake": {"migration_mode": "live"}}, {"default": {"vcpus": 1}})
-    await house.run(op(hvparams={"fake": {"migration_mode": "default"}}, beparams={"vcpus": "default"}))
-    owner = house.state.the_cluster
+    await lab.run(op(hvparams={"fake": {"migration_mode": "default"}}, beparams={"vcpus": "default"}))
+    owner = lab.state.the_cluster
     assert (owner.hvparams, owner.beparams) == ({}, {})
 
 
-async def test_parameters_that_are_not_named_stay(house: build.House) -> None:
-    await house.run(op(hvparams={"kvm": {"acpi": False, "accel": "tcg"}}, beparams={"vcpus": 2}))
-    await house.run(op(hvparams={"kvm": {"accel": "default"}}, beparams={"auto_balance": False}))
-    owner = house.state.the_cluster
+async def test_parameters_that_are_not_named_stay(lab: build.MemoryCluster) -> None:
+    await lab.run(op(hvparams={"kvm": {"acpi": False, "accel": "tcg"}}, beparams={"vcpus": 2}))
+    await lab.run(op(hvparams={"kvm": {"accel": "default"}}, beparams={"auto_balance": False}))
+    owner = lab.state.the_cluster
     assert owner.hvparams == {"kvm": {"acpi": False}}
     assert owner.beparams == {"default": {"vcpus": 2, "auto_balance": False}}
 
@@ -150,10 +150,10 @@ async def test_parameters_that_are_not_named_stay(house: build.House) -> None:
     ],
 )
 async def test_a_change_that_is_none_says_so_and_writes_nothing(
-    house: build.House, requested: dict[str, object]
+    lab: build.MemoryCluster, requested: dict[str, object]
 ) -> None:
-    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
-    plan = await house.plan(op(**requested))
+    lab.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    plan = await lab.plan(op(**requested))
     assert list(plan.changes) == []
     assert plan.lines == ["nothing changes: cluster lab.example already has these settings"]
     assert [step.text for step in plan.steps] == plan.lines
@@ -206,9 +206,9 @@ async def test_a_change_that_is_none_says_so_and_writes_nothing(
     ],
 )
 async def test_what_is_not_valid_is_refused_with_a_line_that_helps(
-    house: build.House, requested: dict[str, object], message: str
+    lab: build.MemoryCluster, requested: dict[str, object], message: str
 ) -> None:
-    error = await house.refused(op(**requested))
+    error = await lab.refused(op(**requested))
     assert isinstance(error, errors.InvalidError)
     assert message in str(error)
-    assert not house.nodes.made
+    assert not lab.nodes.made

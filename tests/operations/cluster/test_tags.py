@@ -15,12 +15,12 @@ CASES = pytest.mark.parametrize(("kind", "name", "level", "lock_name"), KINDS)
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House()
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster()
 
 
-def tags(house: build.House, kind: str) -> tuple[str, ...]:
-    state = house.state
+def tags(lab: build.MemoryCluster, kind: str) -> tuple[str, ...]:
+    state = lab.state
     objects_by_kind = {
         "cluster": state.the_cluster,
         "nodegroup": state.group("default"),
@@ -33,43 +33,43 @@ def tags(house: build.House, kind: str) -> tuple[str, ...]:
 
 @CASES
 async def test_tags_are_added_and_removed(
-    house: build.House, kind: opcodes.TagKind, name: str, level: lock.Level, lock_name: str
+    lab: build.MemoryCluster, kind: opcodes.TagKind, name: str, level: lock.Level, lock_name: str
 ) -> None:
     add = opcodes.TagsSet(kind=kind, name=name, tags=("web", "blue", "web"))
-    assert house.unit(add).locks(house.state) == {(level, lock_name): lock.Mode.EXCLUSIVE}
-    await house.run(add)
-    await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("amber", "web")))
-    assert tags(house, kind) == ("amber", "blue", "web")
-    await house.run(opcodes.TagsDel(kind=kind, name=name, tags=("blue", "web")))
-    assert tags(house, kind) == ("amber",)
+    assert lab.unit(add).locks(lab.state) == {(level, lock_name): lock.Mode.EXCLUSIVE}
+    await lab.run(add)
+    await lab.run(opcodes.TagsSet(kind=kind, name=name, tags=("amber", "web")))
+    assert tags(lab, kind) == ("amber", "blue", "web")
+    await lab.run(opcodes.TagsDel(kind=kind, name=name, tags=("blue", "web")))
+    assert tags(lab, kind) == ("amber",)
 
 
 @CASES
 async def test_a_tag_that_an_object_has_not_cannot_be_removed(
-    house: build.House, kind: opcodes.TagKind, name: str, level: lock.Level, lock_name: str
+    lab: build.MemoryCluster, kind: opcodes.TagKind, name: str, level: lock.Level, lock_name: str
 ) -> None:
-    await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("web",)))
-    error = await house.refused(opcodes.TagsDel(kind=kind, name=name, tags=("web", "red", "blue")))
+    await lab.run(opcodes.TagsSet(kind=kind, name=name, tags=("web",)))
+    error = await lab.refused(opcodes.TagsDel(kind=kind, name=name, tags=("web", "red", "blue")))
     assert "has no tag blue, red; its tags are: web" in str(error)
-    assert tags(house, kind) == ("web",)
+    assert tags(lab, kind) == ("web",)
 
 
-async def test_the_same_tags_once_more_are_no_change(house: build.House) -> None:
+async def test_the_same_tags_once_more_are_no_change(lab: build.MemoryCluster) -> None:
     op = opcodes.TagsSet(kind="network", name="net1", tags=("web",))
-    await house.run(op)
-    assert (await house.plan(op)).changes == []
+    await lab.run(op)
+    assert (await lab.plan(op)).changes == []
 
 
-async def test_an_object_that_is_not_there_has_no_tags(house: build.House) -> None:
-    error = await house.refused(opcodes.TagsSet(kind="node", name="node9", tags=("x",)))
+async def test_an_object_that_is_not_there_has_no_tags(lab: build.MemoryCluster) -> None:
+    error = await lab.refused(opcodes.TagsSet(kind="node", name="node9", tags=("x",)))
     assert isinstance(error, errors.NotFoundError)
 
 
-async def test_an_object_has_a_limited_number_of_tags(house: build.House) -> None:
+async def test_an_object_has_a_limited_number_of_tags(lab: build.MemoryCluster) -> None:
     for start in range(0, 4096, 1024):
         more = tuple(f"t{number}" for number in range(start, start + 1024))
-        await house.run(opcodes.TagsSet(kind="network", name="net1", tags=more))
-    error = await house.refused(opcodes.TagsSet(kind="network", name="net1", tags=("last",)))
+        await lab.run(opcodes.TagsSet(kind="network", name="net1", tags=more))
+    error = await lab.refused(opcodes.TagsSet(kind="network", name="net1", tags=("last",)))
     assert "network net1 would have 4097 tags, the maximum is 4096" in str(error)
 
 
@@ -79,10 +79,10 @@ def test_a_tag_is_a_word(tag: str) -> None:
         opcodes.decode({"OP_ID": "OP_TAGS_SET", "kind": "network", "name": "net1", "tags": [tag]})
 
 
-async def test_tags_of_all_kinds_of_objects_are_found(house: build.House) -> None:
+async def test_tags_of_all_kinds_of_objects_are_found(lab: build.MemoryCluster) -> None:
     for kind, name, _, _ in KINDS:
-        await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("web:front", "blue")))
-    matching_tags = await house.run(opcodes.TagsSearch(pattern="^web"))
+        await lab.run(opcodes.TagsSet(kind=kind, name=name, tags=("web:front", "blue")))
+    matching_tags = await lab.run(opcodes.TagsSearch(pattern="^web"))
     assert matching_tags == [
         ["/cluster", "web:front"],
         ["/instances/vm1", "web:front"],
@@ -90,13 +90,13 @@ async def test_tags_of_all_kinds_of_objects_are_found(house: build.House) -> Non
         ["/nodegroup/default", "web:front"],
         ["/nodes/node2", "web:front"],
     ]
-    assert await house.run(opcodes.TagsSearch(pattern="front$|nothing")) == matching_tags
-    assert await house.run(opcodes.TagsSearch(pattern="red")) == []
-    assert house.unit(opcodes.TagsSearch(pattern="x")).locks(house.state) == {}
+    assert await lab.run(opcodes.TagsSearch(pattern="front$|nothing")) == matching_tags
+    assert await lab.run(opcodes.TagsSearch(pattern="red")) == []
+    assert lab.unit(opcodes.TagsSearch(pattern="x")).locks(lab.state) == {}
 
 
 @pytest.mark.parametrize("pattern", ["(", "*", "(?=a)"])
-async def test_a_pattern_has_to_be_a_regular_expression(house: build.House, pattern: str) -> None:
-    error = await house.refused(opcodes.TagsSearch(pattern=pattern))
+async def test_a_pattern_has_to_be_a_regular_expression(lab: build.MemoryCluster, pattern: str) -> None:
+    error = await lab.refused(opcodes.TagsSearch(pattern=pattern))
     assert isinstance(error, errors.InvalidError)
     assert "is not a regular expression" in str(error)

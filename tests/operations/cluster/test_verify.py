@@ -16,181 +16,181 @@ VERIFY = opcodes.ClusterVerify()
 
 
 @pytest.fixture
-def house() -> build.House:
-    lab = build.House()
+def lab() -> build.MemoryCluster:
+    lab = build.MemoryCluster()
     lab.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
     return lab
 
 
-def runs(house: build.House, name: str, node: str) -> None:
-    whole = msgspec.structs.replace(fill.fill(house.state, build.VM), name=name)
-    house.machine(node).running[name] = whole
+def runs(lab: build.MemoryCluster, name: str, node: str) -> None:
+    whole = msgspec.structs.replace(fill.fill(lab.state, build.VM), name=name)
+    lab.machine(node).running[name] = whole
 
 
-async def complaints(house: build.House, *, codes: bool = False) -> list[str]:
+async def complaints(lab: build.MemoryCluster, *, codes: bool = False) -> list[str]:
     """Return the complaints of a verification; its result says whether there were any."""
-    house.log.lines.clear()
-    result = await house.run(msgspec.structs.replace(VERIFY, error_codes=codes))
-    lines = [line.strip() for line in house.log.lines if "ERROR" in line]
+    lab.log.lines.clear()
+    result = await lab.run(msgspec.structs.replace(VERIFY, error_codes=codes))
+    lines = [line.strip() for line in lab.log.lines if "ERROR" in line]
     assert result is (not lines)
     return [line.removeprefix("- ") for line in lines]
 
 
-async def test_a_healthy_cluster_has_no_complaints_and_every_section(house: build.House) -> None:
-    assert await complaints(house) == []
-    headings = [line for line in house.log.lines if line.startswith("* ")]
+async def test_a_healthy_cluster_has_no_complaints_and_every_section(lab: build.MemoryCluster) -> None:
+    assert await complaints(lab) == []
+    headings = [line for line in lab.log.lines if line.startswith("* ")]
     assert headings[:3] == ["* Verifying cluster config", "* Verifying node status", "* Verifying instance status"]
 
 
-async def test_a_policy_of_replication_weaker_than_the_candidates_suggest_is_a_warning(house: build.House) -> None:
+async def test_a_policy_of_replication_weaker_than_the_candidates_suggest_is_a_warning(
+    lab: build.MemoryCluster,
+) -> None:
     owner = msgspec.structs.replace(build.OWNER, candidate_pool_size=3)
     flagged = (msgspec.structs.replace(node, master_candidate=True) for node in build.NODES[:2])
     lost = msgspec.structs.replace(build.NODES[2], offline=True, lost_candidate=True)
-    house.put(owner, *flagged, lost)
+    lab.put(owner, *flagged, lost)
     for policy, is_weaker in (("", False), ("seed", True), ("all", False)):
-        house.put(msgspec.structs.replace(owner, replication=policy))
-        await complaints(house)
-        warnings = [line for line in house.log.lines if "replication policy is" in line]
+        lab.put(msgspec.structs.replace(owner, replication=policy))
+        await complaints(lab)
+        warnings = [line for line in lab.log.lines if "replication policy is" in line]
         assert [("policy is seed, weaker than the default" in line) for line in warnings] == [True] * is_weaker
 
 
-async def test_damage_of_the_journal_is_an_error_with_its_place(house: build.House) -> None:
-    house.environment.journal = history.Check(1, 1, "damaged: journal/1.log, byte offset 77")
-    assert await complaints(house, codes=True) == [
+async def test_damage_of_the_journal_is_an_error_with_its_place(lab: build.MemoryCluster) -> None:
+    lab.environment.journal = history.Check(1, 1, "damaged: journal/1.log, byte offset 77")
+    assert await complaints(lab, codes=True) == [
         "ERROR:ECLUSTERJOURNAL:cluster:: damaged: journal/1.log, byte offset 77"
     ]
 
 
-async def test_each_node_is_asked_for_what_the_cluster_expects_of_it(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))
-    await complaints(house)
-    (call,) = house.nodes.calls_of(calls.NodeVerify, "node1")
+async def test_each_node_is_asked_for_what_the_cluster_expects_of_it(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))
+    await complaints(lab)
+    (call,) = lab.nodes.calls_of(calls.NodeVerify, "node1")
     assert isinstance(call, calls.NodeVerify)
     assert [(nic.link, nic.vlan) for nic in call.nics] == [("br7", "12")]
     assert call.hypervisors == ("fake", "kvm")
     assert call.ssconf["master_node"] == calls.digest_of("node1\n")
-    (call,) = house.nodes.calls_of(calls.NodeVerify, "node3")
+    (call,) = lab.nodes.calls_of(calls.NodeVerify, "node3")
     assert isinstance(call, calls.NodeVerify)
     assert (call.nics, call.hypervisors) == ((), ())
 
 
-async def test_a_node_is_asked_about_one_network_for_each_bridge(house: build.House) -> None:
+async def test_a_node_is_asked_about_one_network_for_each_bridge(lab: build.MemoryCluster) -> None:
     net = msgspec.structs.replace(build.NET, segment=None)
     other = msgspec.structs.replace(net, uuid="net2", name="net2", subnets=())
     plug = cluster.Connection(mode="bridged", link="br7")
-    group = msgspec.structs.replace(house.state.group("default"), networks={net.uuid: plug, other.uuid: plug})
-    house.put(net, other, group)
-    await complaints(house)
-    (call,) = house.nodes.calls_of(calls.NodeVerify, "node1")
+    group = msgspec.structs.replace(lab.state.group("default"), networks={net.uuid: plug, other.uuid: plug})
+    lab.put(net, other, group)
+    await complaints(lab)
+    (call,) = lab.nodes.calls_of(calls.NodeVerify, "node1")
     assert isinstance(call, calls.NodeVerify)
     assert [(nic.link, nic.network and nic.network.name) for nic in call.nics] == [("br7", "net1")]
 
 
-async def test_complaints_of_nodes_have_the_codes_of_the_contract(house: build.House) -> None:
-    house.machine("node2").complaints = {"bridges": ["no bridge br7"], "time": ["600 s off"], "hypervisor": []}
-    house.machine("node3").down = True
-    assert await complaints(house, codes=True) == [
+async def test_complaints_of_nodes_have_the_codes_of_the_contract(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").complaints = {"bridges": ["no bridge br7"], "time": ["600 s off"], "hypervisor": []}
+    lab.machine("node3").down = True
+    assert await complaints(lab, codes=True) == [
         "ERROR:ENODENET:node:node2: no bridge br7",
         "ERROR:ENODETIME:node:node2: 600 s off",
         "ERROR:ENODERPC:node:node3: the node does not answer: node node3 cannot be reached",
     ]
-    assert (await complaints(house))[0] == "ERROR: node node2: no bridge br7"
+    assert (await complaints(lab))[0] == "ERROR: node node2: no bridge br7"
 
 
-async def test_instances_in_the_wrong_state_or_place_are_found(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.VM, admin_state=UP))
-    house.machine("node1").disks["d1"] = 64
-    assert await complaints(house) == ["ERROR: instance vm1: it should run on node1, but does not"]
-    runs(house, "vm1", "node2")
-    assert await complaints(house) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
-    runs(house, "vm1", "node1")
-    assert await complaints(house) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
-    house.machine("node2").running.clear()
-    assert await complaints(house) == []
+async def test_instances_in_the_wrong_state_or_place_are_found(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.VM, admin_state=UP))
+    lab.machine("node1").disks["d1"] = 64
+    assert await complaints(lab) == ["ERROR: instance vm1: it should run on node1, but does not"]
+    runs(lab, "vm1", "node2")
+    assert await complaints(lab) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
+    runs(lab, "vm1", "node1")
+    assert await complaints(lab) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
+    lab.machine("node2").running.clear()
+    assert await complaints(lab) == []
 
 
-async def test_devices_that_a_running_guest_lacks_or_still_has_are_found(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.VM, admin_state=UP))
-    house.machine("node1").disks["d1"] = 64
-    machine = fill.fill(house.state, house.state.instance("vm1"))
-    house.machine("node1").running["vm1"] = machine
-    assert await complaints(house) == []
+async def test_devices_that_a_running_guest_lacks_or_still_has_are_found(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.VM, admin_state=UP))
+    lab.machine("node1").disks["d1"] = 64
+    machine = fill.fill(lab.state, lab.state.instance("vm1"))
+    lab.machine("node1").running["vm1"] = machine
+    assert await complaints(lab) == []
     nic = msgspec.structs.replace(machine.nics[0], mac="aa:00:00:00:00:09")
-    house.machine("node1").running["vm1"] = msgspec.structs.replace(machine, nics=(nic,), disks=())
+    lab.machine("node1").running["vm1"] = msgspec.structs.replace(machine, nics=(nic,), disks=())
     end = "; gnt-instance reboot vm1 changes that"
-    assert await complaints(house) == []
-    assert [line.partition("WARNING: ")[2] for line in house.log.lines if "its running guest" in line] == [
+    assert await complaints(lab) == []
+    assert [line.partition("WARNING: ")[2] for line in lab.log.lines if "its running guest" in line] == [
         f"instance vm1: its running guest lacks NIC 0 (aa:00:00:00:00:01), disk 0 (d1){end}",
         f"instance vm1: its running guest still has a NIC or disk of the past (aa:00:00:00:00:09){end}",
     ]
 
 
-async def test_an_instance_that_should_not_exist_is_found_wherever_it_runs(house: build.House) -> None:
-    runs(house, "stray", "node2")
-    runs(house, "stray", "node3")
-    assert await complaints(house, codes=True) == [
+async def test_an_instance_that_should_not_exist_is_found_wherever_it_runs(lab: build.MemoryCluster) -> None:
+    runs(lab, "stray", "node2")
+    runs(lab, "stray", "node3")
+    assert await complaints(lab, codes=True) == [
         f"ERROR:ENODEORPHANINSTANCE:node:{name}: instance stray should not exist" for name in ("node2", "node3")
     ]
 
 
-async def test_a_silent_node_is_not_said_to_have_lost_its_instances(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.VM, admin_state=UP))
-    house.machine("node1").down = True
-    assert await complaints(house) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
+async def test_a_silent_node_is_not_said_to_have_lost_its_instances(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.VM, admin_state=UP))
+    lab.machine("node1").down = True
+    assert await complaints(lab) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
 
 
 @pytest.mark.promise("cluster-91")
-async def test_offline_and_drained_nodes_are_noted_and_not_asked(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.NODES[1], offline=True))
-    house.put(msgspec.structs.replace(build.NODES[2], drained=True))
-    house.put(msgspec.structs.replace(build.VM, primary_node="n2"))
-    assert await complaints(house) == ["ERROR: instance vm1: its primary node node2 is offline"]
-    notes = house.log.lines[house.log.lines.index("* Other Notes") :]
+async def test_offline_and_drained_nodes_are_noted_and_not_asked(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.NODES[1], offline=True))
+    lab.put(msgspec.structs.replace(build.NODES[2], drained=True))
+    lab.put(msgspec.structs.replace(build.VM, primary_node="n2"))
+    assert await complaints(lab) == ["ERROR: instance vm1: its primary node node2 is offline"]
+    notes = lab.log.lines[lab.log.lines.index("* Other Notes") :]
     assert "  - NOTICE: 1 offline node(s) found." in notes
     assert "  - NOTICE: 1 drained node(s) found." in notes
-    assert not [call for name, call in house.nodes.made if name == "node2"]
+    assert not [call for name, call in lab.nodes.made if name == "node2"]
 
 
 @pytest.mark.promise("cluster-85")
-async def test_too_few_candidates_are_found(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=10))
-    assert await complaints(house, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are required"]
+async def test_too_few_candidates_are_found(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=10))
+    assert await complaints(lab, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are required"]
 
 
-async def test_an_addition_that_was_not_completed_is_found(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.NODES[1], joining=True))
-    (line,) = await complaints(house, codes=True)
+async def test_an_addition_that_was_not_completed_is_found(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.NODES[1], joining=True))
+    (line,) = await complaints(lab, codes=True)
     assert line.startswith("ERROR:ENODEJOIN:node:node2: its addition was not completed")
     assert line.endswith("gnt-node add --readd node2 completes it")
 
 
-async def test_ranges_outside_of_their_subnet_are_found(house: build.House) -> None:
+async def test_ranges_outside_of_their_subnet_are_found(lab: build.MemoryCluster) -> None:
     broken = network.Subnet(uuid="s", cidr="10.0.0.0/24", external=("10.0.1.1",))
-    house.put(network.Network(uuid="b", name="broken", subnets=(broken,)))
-    assert await complaints(house) == ["ERROR: network broken: range 10.0.1.1 is outside subnet 10.0.0.0/24"]
+    lab.put(network.Network(uuid="b", name="broken", subnets=(broken,)))
+    assert await complaints(lab) == ["ERROR: network broken: range 10.0.1.1 is outside subnet 10.0.0.0/24"]
 
 
-async def test_disks_that_are_missing_or_not_whole_are_found(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.VM, admin_state=UP))
-    runs(house, "vm1", "node1")
-    assert await complaints(house, codes=True) == [
-        "ERROR:EINSTANCEMISSINGDISK:instance:vm1: disk 0 on node1 is missing"
-    ]
-    house.machine("node1").down = True
-    assert await complaints(house) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
+async def test_disks_that_are_missing_or_not_whole_are_found(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.VM, admin_state=UP))
+    runs(lab, "vm1", "node1")
+    assert await complaints(lab, codes=True) == ["ERROR:EINSTANCEMISSINGDISK:instance:vm1: disk 0 on node1 is missing"]
+    lab.machine("node1").down = True
+    assert await complaints(lab) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
 
 
 @pytest.fixture
-async def mirrored(house: build.House) -> build.House:
+async def mirrored(lab: build.MemoryCluster) -> build.MemoryCluster:
     """An instance with a mirrored disk runs on node2; node3 keeps the copy."""
-    house.put(msgspec.structs.replace(test_disks.OWNER, candidate_pool_size=1))
-    vm = await test_disks.mirrored(house, beparams={"memory": "512"})
-    await house.run(opcodes.InstanceStartup(instance_name=vm.name))
-    return house
+    lab.put(msgspec.structs.replace(test_disks.OWNER, candidate_pool_size=1))
+    vm = await test_disks.mirrored(lab, beparams={"memory": "512"})
+    await lab.run(opcodes.InstanceStartup(instance_name=vm.name))
+    return lab
 
 
 async def test_a_disk_that_fails_is_an_error_and_one_whose_other_copy_lags_a_warning(
-    mirrored: build.House, monkeypatch: pytest.MonkeyPatch
+    mirrored: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = calls.DiskState(path="/dev/drbd0", size=64, active=True, degraded=True, sync_percent=12.5)
 
@@ -212,7 +212,7 @@ async def test_a_disk_that_fails_is_an_error_and_one_whose_other_copy_lags_a_war
 
 
 async def test_a_node_that_cannot_tell_of_disks_says_why(
-    mirrored: build.House, monkeypatch: pytest.MonkeyPatch
+    mirrored: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find(machine: build.Machine, disk: calls.Disk) -> calls.DiskState:
         raise errors.EnvironmentFaultError("volume group xenvg is gone")
@@ -223,7 +223,7 @@ async def test_a_node_that_cannot_tell_of_disks_says_why(
     ]
 
 
-async def test_volumes_of_instances_that_do_not_exist_are_reported(mirrored: build.House) -> None:
+async def test_volumes_of_instances_that_do_not_exist_are_reported(mirrored: build.MemoryCluster) -> None:
     def volume(name: str, *tags: str) -> calls.Volume:
         return calls.Volume(name=name, size=64, tags=tags)
 
@@ -240,7 +240,7 @@ async def test_volumes_of_instances_that_do_not_exist_are_reported(mirrored: bui
     ]
 
 
-async def test_memory_that_is_missing_if_another_node_fails_is_found(mirrored: build.House) -> None:
+async def test_memory_that_is_missing_if_another_node_fails_is_found(mirrored: build.MemoryCluster) -> None:
     keeper = mirrored.machine("node3")
     keeper.status = msgspec.structs.replace(keeper.status, memory_free=512)
     assert await complaints(mirrored) == []

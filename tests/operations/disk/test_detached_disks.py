@@ -16,86 +16,88 @@ Disk = opcodes.DiskSpec
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
 
 
 async def create_instance(
-    house: build.House, name: str, *disks: opcodes.DiskSpec, template: str = "plain", **fields: object
+    lab: build.MemoryCluster, name: str, *disks: opcodes.DiskSpec, template: str = "plain", **fields: object
 ) -> instance.Instance:
-    await house.run(test_disks.op(template, *disks, instance_name=name, **fields))
-    return house.state.instance(name)
+    await lab.run(test_disks.op(template, *disks, instance_name=name, **fields))
+    return lab.state.instance(name)
 
 
 def change(name: str, *changes: list[object], **fields: object) -> opcodes.Opcode:
     return opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": name, "disks": list(changes), **fields})
 
 
-async def test_a_disk_without_an_instance_is_attached_to_another_one(house: build.House) -> None:
-    old = await create_instance(house, "old", Disk(size=64), Disk(size=128, name="data"))
-    await create_instance(house, "new", Disk(size=8))
-    report = await house.run(change("old", ["detach", "data", {}]))
+async def test_a_disk_without_an_instance_is_attached_to_another_one(lab: build.MemoryCluster) -> None:
+    old = await create_instance(lab, "old", Disk(size=64), Disk(size=128, name="data"))
+    await create_instance(lab, "new", Disk(size=8))
+    report = await lab.run(change("old", ["detach", "data", {}]))
     assert report == [("disk/1", "detach")]
-    assert house.state.instance("old").disks == old.disks[:1]
-    loose = house.state.detached_disk("data")
+    assert lab.state.instance("old").disks == old.disks[:1]
+    loose = lab.state.detached_disk("data")
     assert (loose.disk, loose.nodes, loose.instance) == (old.disks[1], ("n2",), "old")
-    assert house.machine("node2").disks[loose.uuid] == 128
-    await house.run(change("new", ["attach", 0, {"uuid": loose.uuid}]))
-    assert [disk.size for disk in house.state.instance("new").disks] == [128, 8]
-    assert house.state.instance("new").disks[0] == old.disks[1]
-    assert not house.state.disks
-    assert not house.state.disks_on
-    assert house.machine("node2").owners[loose.uuid] == "new"
+    assert lab.machine("node2").disks[loose.uuid] == 128
+    await lab.run(change("new", ["attach", 0, {"uuid": loose.uuid}]))
+    assert [disk.size for disk in lab.state.instance("new").disks] == [128, 8]
+    assert lab.state.instance("new").disks[0] == old.disks[1]
+    assert not lab.state.disks
+    assert not lab.state.disks_on
+    assert lab.machine("node2").owners[loose.uuid] == "new"
 
 
-async def test_a_running_guest_gives_a_disk_up_and_another_one_gets_it(house: build.House) -> None:
-    old = await create_instance(house, "old", Disk(size=64), Disk(size=128), start=True)
-    await create_instance(house, "new", Disk(size=8), start=True)
+async def test_a_running_guest_gives_a_disk_up_and_another_one_gets_it(lab: build.MemoryCluster) -> None:
+    old = await create_instance(lab, "old", Disk(size=64), Disk(size=128), start=True)
+    await create_instance(lab, "new", Disk(size=8), start=True)
     uuid = old.disks[1].uuid
-    await house.run(change("old", ["detach", {}]))
-    assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskUnplug)] == [uuid]
-    assert uuid not in house.machine("node2").active
-    await house.run(change("new", ["attach", {"uuid": uuid}]))
-    assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskPlug)] == [uuid]
-    assert uuid in house.machine("node2").active
+    await lab.run(change("old", ["detach", {}]))
+    assert [call.disk.uuid for call in lab.nodes.calls_of(calls.DiskUnplug)] == [uuid]
+    assert uuid not in lab.machine("node2").active
+    await lab.run(change("new", ["attach", {"uuid": uuid}]))
+    assert [call.disk.uuid for call in lab.nodes.calls_of(calls.DiskPlug)] == [uuid]
+    assert uuid in lab.machine("node2").active
 
 
-async def test_a_file_moves_to_the_place_of_its_new_instance(house: build.House) -> None:
-    old = await create_instance(house, "old", Disk(size=64), Disk(size=8), template="file")
-    await create_instance(house, "new", template="diskless")
+async def test_a_file_moves_to_the_place_of_its_new_instance(lab: build.MemoryCluster) -> None:
+    old = await create_instance(lab, "old", Disk(size=64), Disk(size=8), template="file")
+    await create_instance(lab, "new", template="diskless")
     uuid = old.disks[0].uuid
-    await house.run(change("old", ["detach", 0, {}]))
-    await house.run(change("new", ["attach", {"uuid": uuid}]))
-    new = house.state.instance("new")
+    await lab.run(change("old", ["detach", 0, {}]))
+    await lab.run(change("new", ["attach", {"uuid": uuid}]))
+    new = lab.state.instance("new")
     assert (new.disk_template, new.disks[0].logical_id) == ("file", ("file", f"/file/new/{uuid}"))
-    assert house.machine("node2").places[uuid] == ("file", f"/file/new/{uuid}")
+    assert lab.machine("node2").places[uuid] == ("file", f"/file/new/{uuid}")
 
 
-async def test_a_mirrored_disk_keeps_its_minors_and_port(house: build.House) -> None:
-    old = await test_disks.mirrored(house, "old")
+async def test_a_mirrored_disk_keeps_its_minors_and_port(lab: build.MemoryCluster) -> None:
+    old = await test_disks.mirrored(lab, "old")
     mirror = cast("instance.Mirror", old.disks[1].mirror)
-    await house.run(change("old", ["detach", {}]))
-    assert house.state.disks[old.disks[1].uuid].nodes == ("n2", "n3")
+    await lab.run(change("old", ["detach", {}]))
+    assert lab.state.disks[old.disks[1].uuid].nodes == ("n2", "n3")
     # A new one must not get what the disk still has.
-    new = await test_disks.mirrored(house)
+    new = await test_disks.mirrored(lab)
     taken = {number for disk in (*old.disks, *new.disks) for number in instance.numbers_of((disk,))}
     assert len(taken) == 4 * 3
-    await house.run(change("new", ["attach", {"uuid": old.disks[1].uuid}]))
-    assert house.state.instance("new").disks[2].mirror == mirror
-    await house.run(opcodes.InstanceRemove(instance_name="new"))
-    assert instance.Number(instance.PORTS, mirror.port) not in house.state.numbers
+    await lab.run(change("new", ["attach", {"uuid": old.disks[1].uuid}]))
+    assert lab.state.instance("new").disks[2].mirror == mirror
+    await lab.run(opcodes.InstanceRemove(instance_name="new"))
+    assert instance.Number(instance.PORTS, mirror.port) not in lab.state.numbers
 
 
-async def test_an_attach_shares_the_node_of_a_copy_that_the_instance_gets_with_the_disk(house: build.House) -> None:
-    old = await test_disks.mirrored(house, "old")
-    await house.run(change("old", ["detach", 1, {}], ["detach", 0, {}]))
-    await create_instance(house, "new", template="diskless")
+async def test_an_attach_shares_the_node_of_a_copy_that_the_instance_gets_with_the_disk(
+    lab: build.MemoryCluster,
+) -> None:
+    old = await test_disks.mirrored(lab, "old")
+    await lab.run(change("old", ["detach", 1, {}], ["detach", 0, {}]))
+    await create_instance(lab, "new", template="diskless")
     attach = change("new", ["attach", {"uuid": old.disks[0].uuid}])
-    locks = house.unit(attach).locks(house.state)
-    assert house.state.instance("new").nodes == ("n2",)
+    locks = lab.unit(attach).locks(lab.state)
+    assert lab.state.instance("new").nodes == ("n2",)
     assert {locks.get((lock.Level.NODE, node)) for node in old.nodes} == {lock.Mode.SHARED}
-    await house.run(attach)
-    assert {*house.state.instance("new").nodes} == {*old.nodes}
+    await lab.run(attach)
+    assert {*lab.state.instance("new").nodes} == {*old.nodes}
 
 
 @pytest.mark.parametrize(
@@ -118,49 +120,49 @@ async def test_an_attach_shares_the_node_of_a_copy_that_the_instance_gets_with_t
         ("new", [["modify", 0, {"uuid": "other"}]], "uuid of a disk cannot be changed"),
     ],
 )
-async def test_what_is_refused(house: build.House, name: str, changes: list[list[object]], message: str) -> None:
-    await create_instance(house, "old", Disk(size=64), Disk(size=128, name="data"))
-    await create_instance(house, "new", Disk(size=8))
-    await create_instance(house, "files", Disk(size=8), template="file")
-    await create_instance(house, "elsewhere", Disk(size=8), pnode="node3")
-    await house.run(change("old", ["detach", "data", {}]))
-    before = house.state
-    error = await house.refused(change(name, *changes))
+async def test_what_is_refused(lab: build.MemoryCluster, name: str, changes: list[list[object]], message: str) -> None:
+    await create_instance(lab, "old", Disk(size=64), Disk(size=128, name="data"))
+    await create_instance(lab, "new", Disk(size=8))
+    await create_instance(lab, "files", Disk(size=8), template="file")
+    await create_instance(lab, "elsewhere", Disk(size=8), pnode="node3")
+    await lab.run(change("old", ["detach", "data", {}]))
+    before = lab.state
+    error = await lab.refused(change(name, *changes))
     assert message in str(error)
     assert isinstance(error, errors.PrerequisiteError)
-    assert house.state is before
+    assert lab.state is before
 
 
-async def test_a_running_guest_keeps_its_last_disk(house: build.House) -> None:
-    await create_instance(house, "old", Disk(size=64), start=True)
-    assert "last disk" in str(await house.refused(change("old", ["detach", {}])))
+async def test_a_running_guest_keeps_its_last_disk(lab: build.MemoryCluster) -> None:
+    await create_instance(lab, "old", Disk(size=64), start=True)
+    assert "last disk" in str(await lab.refused(change("old", ["detach", {}])))
 
 
-async def test_a_disk_that_is_not_on_its_node_is_not_attached(house: build.House) -> None:
-    old = await create_instance(house, "old", Disk(size=64), Disk(size=128))
-    await house.run(change("old", ["detach", {}]))
-    del house.machine("node2").disks[old.disks[1].uuid]
-    error = await house.refused(change("old", ["attach", {"uuid": old.disks[1].uuid}]))
+async def test_a_disk_that_is_not_on_its_node_is_not_attached(lab: build.MemoryCluster) -> None:
+    old = await create_instance(lab, "old", Disk(size=64), Disk(size=128))
+    await lab.run(change("old", ["detach", {}]))
+    del lab.machine("node2").disks[old.disks[1].uuid]
+    error = await lab.refused(change("old", ["attach", {"uuid": old.disks[1].uuid}]))
     assert "detached disk u2 does not exist on node node2" in str(error)
 
 
-async def test_a_node_and_a_cluster_with_such_disks_stay(house: build.House) -> None:
-    old = await create_instance(house, "old", Disk(size=64))
-    await house.run(change("old", ["detach", {}]))
+async def test_a_node_and_a_cluster_with_such_disks_stay(lab: build.MemoryCluster) -> None:
+    old = await create_instance(lab, "old", Disk(size=64))
+    await lab.run(change("old", ["detach", {}]))
     for name in ("old", "vm1"):
-        await house.run(opcodes.InstanceRemove(instance_name=name))
+        await lab.run(opcodes.InstanceRemove(instance_name=name))
     with pytest.raises(errors.WrongStateError, match=f"node node2 is in use by detached disk {old.disks[0].uuid}"):
-        house.change([states.Delete("nodes", "n2")])
-    assert "1 disks without an instance" in str(await house.refused(opcodes.ClusterDestroy()))
+        lab.change([states.Delete("nodes", "n2")])
+    assert "1 disks without an instance" in str(await lab.refused(opcodes.ClusterDestroy()))
 
 
-async def test_no_two_disks_have_a_number_and_none_is_in_two_places(house: build.House) -> None:
-    old = await test_disks.mirrored(house, "old")
+async def test_no_two_disks_have_a_number_and_none_is_in_two_places(lab: build.MemoryCluster) -> None:
+    old = await test_disks.mirrored(lab, "old")
     loose = instance.DetachedDisk(disk=old.disks[0], nodes=("n2", "n3"), instance="old")
     with pytest.raises(errors.NotUniqueError, match="in use by a disk of instance old"):
-        house.put(loose)
+        lab.put(loose)
     file = instance.DetachedDisk(disk=build.DISK, nodes=("n1",), instance="vm1")
     with pytest.raises(errors.InternalError, match="and without an instance too"):
-        house.put(file, structs.replace(build.VM, serial_no=2))
+        lab.put(file, structs.replace(build.VM, serial_no=2))
     with pytest.raises(errors.NotFoundError, match="no such node: n9"):
-        house.put(structs.replace(file, nodes=("n9",)))
+        lab.put(structs.replace(file, nodes=("n9",)))

@@ -17,88 +17,88 @@ mirrored = test_disks.mirrored
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
 
 
-async def plain(house: build.House, *, start: bool = False) -> instance.Instance:
-    await house.run(test_disks.op("plain", Disk(size=64), Disk(size=128, name="data"), start=start))
-    return house.state.instance("new")
+async def plain(lab: build.MemoryCluster, *, start: bool = False) -> instance.Instance:
+    await lab.run(test_disks.op("plain", Disk(size=64), Disk(size=128, name="data"), start=start))
+    return lab.state.instance("new")
 
 
 def change(*changes: list[object], **fields: object) -> opcodes.Opcode:
     return opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "new", "disks": list(changes), **fields})
 
 
-async def test_a_disk_is_added_behind_the_last_or_where_it_is_wanted(house: build.House) -> None:
-    old = await plain(house)
-    await house.run(change(["add", {"size": "1g"}], ["add", 0, {"size": 8, "mode": "ro"}]))
-    vm = house.state.instance("new")
+async def test_a_disk_is_added_behind_the_last_or_where_it_is_wanted(lab: build.MemoryCluster) -> None:
+    old = await plain(lab)
+    await lab.run(change(["add", {"size": "1g"}], ["add", 0, {"size": 8, "mode": "ro"}]))
+    vm = lab.state.instance("new")
     assert [disk.size for disk in vm.disks] == [8, 64, 128, 1024]
     assert vm.disks[1:3] == old.disks
     assert vm.disks[0].mode == "ro"
-    assert house.machine("node2").disks == {disk.uuid: disk.size for disk in vm.disks}
-    assert house.nodes.calls_of(calls.DiskPlug) == []
+    assert lab.machine("node2").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert lab.nodes.calls_of(calls.DiskPlug) == []
 
 
-async def test_a_running_guest_gets_a_new_disk_and_gives_one_up(house: build.House) -> None:
-    old = await plain(house, start=True)
-    await house.run(change(["add", {"size": 8}], ["remove", "data", {}]))
-    vm = house.state.instance("new")
+async def test_a_running_guest_gets_a_new_disk_and_gives_one_up(lab: build.MemoryCluster) -> None:
+    old = await plain(lab, start=True)
+    await lab.run(change(["add", {"size": 8}], ["remove", "data", {}]))
+    vm = lab.state.instance("new")
     assert [disk.size for disk in vm.disks] == [64, 8]
-    machine = house.machine("node2")
+    machine = lab.machine("node2")
     assert machine.disks.keys() == {disk.uuid for disk in vm.disks}
     assert vm.disks[1].uuid in machine.active
-    assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskPlug)] == [vm.disks[1].uuid]
-    assert [call.disk.uuid for call in house.nodes.calls_of(calls.DiskUnplug)] == [old.disks[1].uuid]
+    assert [call.disk.uuid for call in lab.nodes.calls_of(calls.DiskPlug)] == [vm.disks[1].uuid]
+    assert [call.disk.uuid for call in lab.nodes.calls_of(calls.DiskUnplug)] == [old.disks[1].uuid]
 
 
 @pytest.mark.parametrize("action", ["remove", "detach"])
-async def test_the_state_keeps_a_disk_until_the_guest_has_released_it(house: build.House, action: str) -> None:
-    old = await plain(house, start=True)
-    plan = await house.plan(change(["add", {"size": 8}], [action, 0, {}]))
-    house.change(plan.changes)
-    assert house.state.instance("new").disks[:2] == old.disks
-    assert not house.state.disks
+async def test_the_state_keeps_a_disk_until_the_guest_has_released_it(lab: build.MemoryCluster, action: str) -> None:
+    old = await plain(lab, start=True)
+    plan = await lab.plan(change(["add", {"size": 8}], [action, 0, {}]))
+    lab.change(plan.changes)
+    assert lab.state.instance("new").disks[:2] == old.disks
+    assert not lab.state.disks
     assert plan.finish
-    house.change(plan.finish(house.state))
-    assert [disk.size for disk in house.state.instance("new").disks] == [128, 8]
-    assert [*house.state.disks] == ([old.disks[0].uuid] if action == "detach" else [])
+    lab.change(plan.finish(lab.state))
+    assert [disk.size for disk in lab.state.instance("new").disks] == [128, 8]
+    assert [*lab.state.disks] == ([old.disks[0].uuid] if action == "detach" else [])
 
 
-async def test_the_numbers_of_a_removed_disk_are_held_until_it_is_deactivated(house: build.House) -> None:
-    vm = await mirrored(house, start=True)
-    before, plan = house.state, await house.plan(change(["remove", 0, {}]))
-    house.ledger.hold(1, before, changes=plan.changes)
-    house.change(plan.changes)
+async def test_the_numbers_of_a_removed_disk_are_held_until_it_is_deactivated(lab: build.MemoryCluster) -> None:
+    vm = await mirrored(lab, start=True)
+    before, plan = lab.state, await lab.plan(change(["remove", 0, {}]))
+    lab.ledger.hold(1, before, changes=plan.changes)
+    lab.change(plan.changes)
     assert plan.finish
-    house.change(plan.finish(house.state))
+    lab.change(plan.finish(lab.state))
     assert vm.disks[0].mirror
     minor = vm.disks[0].mirror.minors["n2"]
-    assert house.ledger.mirrors.picks().minor("n2") != minor
-    house.ledger.release(1)
-    assert house.ledger.mirrors.picks().minor("n2") == minor
+    assert lab.ledger.mirrors.picks().minor("n2") != minor
+    lab.ledger.release(1)
+    assert lab.ledger.mirrors.picks().minor("n2") == minor
 
 
-async def test_a_mirrored_disk_is_added_on_both_nodes_and_removed_from_both(house: build.House) -> None:
-    await mirrored(house)
-    await house.run(change(["add", {"size": 8}]))
-    added = house.state.instance("new").disks[2]
+async def test_a_mirrored_disk_is_added_on_both_nodes_and_removed_from_both(lab: build.MemoryCluster) -> None:
+    await mirrored(lab)
+    await lab.run(change(["add", {"size": 8}]))
+    added = lab.state.instance("new").disks[2]
     assert added.mirror
     assert added.mirror.minors == {"n2": 2, "n3": 2}
-    assert all(added.uuid in house.machine(name).disks for name in ("node2", "node3"))
-    await house.run(change(["remove", {}]))
-    assert not any(added.uuid in house.machine(name).disks for name in ("node2", "node3"))
+    assert all(added.uuid in lab.machine(name).disks for name in ("node2", "node3"))
+    await lab.run(change(["remove", {}]))
+    assert not any(added.uuid in lab.machine(name).disks for name in ("node2", "node3"))
 
 
 @pytest.mark.promise("cluster-110", "cluster-142")
-async def test_mode_and_name_of_a_disk_change_and_change_back(house: build.House) -> None:
-    await plain(house)
-    report = await house.run(change([1, {"access": "r", "name": "none"}]))
+async def test_mode_and_name_of_a_disk_change_and_change_back(lab: build.MemoryCluster) -> None:
+    await plain(lab)
+    report = await lab.run(change([1, {"access": "r", "name": "none"}]))
     assert report == [("disk.mode/1", "ro"), ("disk.name/1", "")]
-    assert [(disk.mode, disk.name) for disk in house.state.instance("new").disks] == [("rw", ""), ("ro", "")]
-    await house.run(change(["modify", 1, {"mode": "rw"}]))
-    assert house.state.instance("new").disks[1].mode == "rw"
+    assert [(disk.mode, disk.name) for disk in lab.state.instance("new").disks] == [("rw", ""), ("ro", "")]
+    await lab.run(change(["modify", 1, {"mode": "rw"}]))
+    assert lab.state.instance("new").disks[1].mode == "rw"
 
 
 @pytest.mark.parametrize(
@@ -114,36 +114,38 @@ async def test_mode_and_name_of_a_disk_change_and_change_back(house: build.House
         ([["remove", {}], ["remove", {}]], "instance new is running, so its last disk cannot be removed"),
     ],
 )
-async def test_changes_that_are_refused(house: build.House, changes: list[list[object]], message: str) -> None:
-    await plain(house, start=True)
-    error = await house.refused(change(*changes))
+async def test_changes_that_are_refused(lab: build.MemoryCluster, changes: list[list[object]], message: str) -> None:
+    await plain(lab, start=True)
+    error = await lab.refused(change(*changes))
     assert message in str(error)
     assert isinstance(error, errors.PrerequisiteError)
 
 
-async def test_what_a_running_guest_cannot_let_go_stays(house: build.House) -> None:
-    await plain(house, start=True)
-    error = await house.refused(change(["remove", {}], hotplug=False))
+async def test_what_a_running_guest_cannot_let_go_stays(lab: build.MemoryCluster) -> None:
+    await plain(lab, start=True)
+    error = await lab.refused(change(["remove", {}], hotplug=False))
     assert "instance new is running, and its hypervisor cannot unplug disks" in str(error)
 
 
 @pytest.mark.parametrize(("amount", "absolute", "size"), [("64m", False, 128), (1024, True, 1024)])
-async def test_a_disk_grows_on_both_nodes(house: build.House, amount: int | str, absolute: bool, size: int) -> None:
-    vm = await mirrored(house)
-    await house.run(opcodes.InstanceGrowDisk(instance_name="new", disk=0, amount=amount, absolute=absolute))
-    grown = house.state.instance("new").disks[0]
+async def test_a_disk_grows_on_both_nodes(
+    lab: build.MemoryCluster, amount: int | str, absolute: bool, size: int
+) -> None:
+    vm = await mirrored(lab)
+    await lab.run(opcodes.InstanceGrowDisk(instance_name="new", disk=0, amount=amount, absolute=absolute))
+    grown = lab.state.instance("new").disks[0]
     assert (grown.size, grown.children[0].size, grown.children[1].size) == (size, size, 128)
-    grow_calls = [(node, call.backing) for node, call in house.nodes.made
+    grow_calls = [(node, call.backing) for node, call in lab.nodes.made
             if isinstance(call, calls.BlockdevGrow) and not call.dry_run]  # fmt: skip
     assert grow_calls == [("node3", True), ("node2", True), ("node2", False)]
-    assert house.machine("node2").disks[vm.disks[0].uuid] == size
-    assert house.machine("node2").active == {}
+    assert lab.machine("node2").disks[vm.disks[0].uuid] == size
+    assert lab.machine("node2").active == {}
 
 
-async def test_a_running_guest_learns_the_new_size_of_a_disk(house: build.House) -> None:
-    await plain(house, start=True)
-    await house.run(opcodes.InstanceGrowDisk(instance_name="new", disk=1, amount=64))
-    (resize_call,) = house.nodes.calls_of(calls.DiskResize)
+async def test_a_running_guest_learns_the_new_size_of_a_disk(lab: build.MemoryCluster) -> None:
+    await plain(lab, start=True)
+    await lab.run(opcodes.InstanceGrowDisk(instance_name="new", disk=1, amount=64))
+    (resize_call,) = lab.nodes.calls_of(calls.DiskResize)
     assert resize_call.disk.size == 192
 
 
@@ -154,14 +156,14 @@ async def test_a_running_guest_learns_the_new_size_of_a_disk(house: build.House)
         ({"disk": 0, "amount": 8, "absolute": True}, "disk 0 of instance new has 64 MiB, it cannot shrink to 8 MiB"),
     ],
 )
-async def test_growth_that_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
-    await plain(house)
+async def test_growth_that_is_refused(lab: build.MemoryCluster, fields: dict[str, object], message: str) -> None:
+    await plain(lab)
     op = opcodes.decode({"OP_ID": "OP_INSTANCE_GROW_DISK", "instance_name": "new", **fields})
-    assert message in str(await house.refused(op))
+    assert message in str(await lab.refused(op))
 
 
-async def test_a_disk_does_not_grow_in_a_full_group(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
-    vm = await plain(house)
+async def test_a_disk_does_not_grow_in_a_full_group(lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    vm = await plain(lab)
     answer = build.Machine.answer
 
     def full(machine: build.Machine, call: calls.Call[object]) -> object:
@@ -170,82 +172,82 @@ async def test_a_disk_does_not_grow_in_a_full_group(house: build.House, monkeypa
         return answer(machine, call)
 
     monkeypatch.setattr(build.Machine, "answer", full)
-    error = await house.refused(opcodes.InstanceGrowDisk(instance_name="new", disk=0, amount=8))
+    error = await lab.refused(opcodes.InstanceGrowDisk(instance_name="new", disk=0, amount=8))
     assert "0 MiB are free in xenvg" in str(error)
-    assert house.state.instance("new") == vm
+    assert lab.state.instance("new") == vm
 
 
-async def test_disks_are_activated_and_deactivated_by_themselves(house: build.House) -> None:
-    vm = await mirrored(house)
-    activated_disks = await house.run(opcodes.InstanceActivateDisks(instance_name="new", wait_for_sync=True))
+async def test_disks_are_activated_and_deactivated_by_themselves(lab: build.MemoryCluster) -> None:
+    vm = await mirrored(lab)
+    activated_disks = await lab.run(opcodes.InstanceActivateDisks(instance_name="new", wait_for_sync=True))
     assert activated_disks == [("node2", f"disk/{index}", f"/dev/{disk.uuid}") for index, disk in enumerate(vm.disks)]
-    assert len(house.machine("node3").active) == 2
-    await house.run(opcodes.InstanceDeactivateDisks(instance_name="new"))
-    assert house.machine("node2").active == house.machine("node3").active == {}
-    await house.run(opcodes.InstanceStartup(instance_name="new"))
-    assert "instance new is running" in str(await house.refused(opcodes.InstanceDeactivateDisks(instance_name="new")))
+    assert len(lab.machine("node3").active) == 2
+    await lab.run(opcodes.InstanceDeactivateDisks(instance_name="new"))
+    assert lab.machine("node2").active == lab.machine("node3").active == {}
+    await lab.run(opcodes.InstanceStartup(instance_name="new"))
+    assert "instance new is running" in str(await lab.refused(opcodes.InstanceDeactivateDisks(instance_name="new")))
 
 
-async def test_lost_disks_are_recreated_on_other_nodes(house: build.House) -> None:
-    vm = await mirrored(house)
+async def test_lost_disks_are_recreated_on_other_nodes(lab: build.MemoryCluster) -> None:
+    vm = await mirrored(lab)
     assert "disk 0 of instance new exists on node node3" in str(
-        await house.refused(opcodes.InstanceRecreateDisks(instance_name="new"))
+        await lab.refused(opcodes.InstanceRecreateDisks(instance_name="new"))
     )
     for name in ("node2", "node3"):
-        house.machine(name).disks.clear()
-    await house.run(opcodes.InstanceRecreateDisks(instance_name="new", nodes=("node1", "node3")))
-    new = house.state.instance("new")
+        lab.machine(name).disks.clear()
+    await lab.run(opcodes.InstanceRecreateDisks(instance_name="new", nodes=("node1", "node3")))
+    new = lab.state.instance("new")
     assert new.nodes == ("n1", "n3")
-    assert house.machine("node1").disks == house.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
-    assert house.machine("node2").disks == {}
+    assert lab.machine("node1").disks == lab.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert lab.machine("node2").disks == {}
 
 
-async def test_disks_that_exist_are_not_recreated_on_other_nodes(house: build.House) -> None:
-    vm = await plain(house)
+async def test_disks_that_exist_are_not_recreated_on_other_nodes(lab: build.MemoryCluster) -> None:
+    vm = await plain(lab)
     other = opcodes.InstanceRecreateDisks(instance_name="new", nodes=("node3",))
-    assert "disk 0 of instance new exists on node node2" in str(await house.refused(other))
-    assert house.machine("node3").disks == {}
-    house.put(msgspec.structs.replace(house.state.node("node2"), offline=True))
-    await house.run(other)
-    assert house.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert "disk 0 of instance new exists on node node2" in str(await lab.refused(other))
+    assert lab.machine("node3").disks == {}
+    lab.put(msgspec.structs.replace(lab.state.node("node2"), offline=True))
+    await lab.run(other)
+    assert lab.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
 
 
-async def test_one_lost_disk_is_recreated(house: build.House) -> None:
-    vm = await plain(house)
-    del house.machine("node2").disks[vm.disks[1].uuid]
-    await house.run(opcodes.InstanceRecreateDisks(instance_name="new", disks=(1,)))
-    assert house.machine("node2").disks == {disk.uuid: disk.size for disk in vm.disks}
-    assert "no disk 5" in str(await house.refused(opcodes.InstanceRecreateDisks(instance_name="new", disks=(5,))))
+async def test_one_lost_disk_is_recreated(lab: build.MemoryCluster) -> None:
+    vm = await plain(lab)
+    del lab.machine("node2").disks[vm.disks[1].uuid]
+    await lab.run(opcodes.InstanceRecreateDisks(instance_name="new", disks=(1,)))
+    assert lab.machine("node2").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert "no disk 5" in str(await lab.refused(opcodes.InstanceRecreateDisks(instance_name="new", disks=(5,))))
 
 
-async def test_a_recreated_disk_may_get_another_size(house: build.House) -> None:
-    vm = await plain(house)
-    del house.machine("node2").disks[vm.disks[1].uuid]
-    await house.run(again(disks=[[1, {"size": "1g", "access": "r"}]]))
-    new = house.state.instance("new")
+async def test_a_recreated_disk_may_get_another_size(lab: build.MemoryCluster) -> None:
+    vm = await plain(lab)
+    del lab.machine("node2").disks[vm.disks[1].uuid]
+    await lab.run(again(disks=[[1, {"size": "1g", "access": "r"}]]))
+    new = lab.state.instance("new")
     assert [(disk.size, disk.mode) for disk in new.disks] == [(64, "rw"), (1024, "ro")]
-    assert house.machine("node2").disks == {disk.uuid: disk.size for disk in new.disks}
+    assert lab.machine("node2").disks == {disk.uuid: disk.size for disk in new.disks}
 
 
-async def test_an_allocator_chooses_the_nodes_of_recreated_disks(house: build.House) -> None:
-    vm = await mirrored(house)
-    house.put(msgspec.structs.replace(house.state.node("node3"), offline=True))
-    house.machine("node2").disks.clear()
-    plan = await house.plan(again(iallocator="gantry"))
+async def test_an_allocator_chooses_the_nodes_of_recreated_disks(lab: build.MemoryCluster) -> None:
+    vm = await mirrored(lab)
+    lab.put(msgspec.structs.replace(lab.state.node("node3"), offline=True))
+    lab.machine("node2").disks.clear()
+    plan = await lab.plan(again(iallocator="gantry"))
     assert any("the allocator chose node" in line for line in plan.lines)
-    await house.run(again(iallocator="gantry"))
-    new = house.state.instance("new")
+    await lab.run(again(iallocator="gantry"))
+    new = lab.state.instance("new")
     assert set(new.nodes) == {"n1", "n2"}
-    assert house.machine("node1").disks.keys() >= {disk.uuid for disk in vm.disks}
+    assert lab.machine("node1").disks.keys() >= {disk.uuid for disk in vm.disks}
     for name in ("node1", "node2"):
         for disk in vm.disks:
-            house.machine(name).disks.pop(disk.uuid)
-    house.allocators["p"] = b'{"success": true, "info": "so", "result": ["node2", "node3"]}'
-    refused = await house.refused(again(iallocator="p"))
+            lab.machine(name).disks.pop(disk.uuid)
+    lab.allocators["p"] = b'{"success": true, "info": "so", "result": ["node2", "node3"]}'
+    refused = await lab.refused(again(iallocator="p"))
     assert "allocator p chose unfit node node3: the node is offline" in str(refused)
-    house.allocators["p"] = b'{"success": true, "info": "so", "result": ["node2", "node1"]}'
-    await house.run(again(iallocator="p"))
-    assert house.state.instance("new").nodes == ("n2", "n1")
+    lab.allocators["p"] = b'{"success": true, "info": "so", "result": ["node2", "node1"]}'
+    await lab.run(again(iallocator="p"))
+    assert lab.state.instance("new").nodes == ("n2", "n1")
 
 
 @pytest.mark.parametrize(
@@ -260,13 +262,13 @@ async def test_an_allocator_chooses_the_nodes_of_recreated_disks(house: build.Ho
         ({"nodes": ["node1", "node3"]}, "instance new needs 1 nodes, 2 were specified"),
     ],
 )
-async def test_recreations_that_are_refused(house: build.House, fields: dict[str, object], message: str) -> None:
-    await plain(house)
-    house.machine("node2").disks.clear()
-    house.put(msgspec.structs.replace(house.state.node("node2"), drained=True))
-    before = house.state
-    assert message in str(await house.refused(again(**fields)))
-    assert house.state is before
+async def test_recreations_that_are_refused(lab: build.MemoryCluster, fields: dict[str, object], message: str) -> None:
+    await plain(lab)
+    lab.machine("node2").disks.clear()
+    lab.put(msgspec.structs.replace(lab.state.node("node2"), drained=True))
+    before = lab.state
+    assert message in str(await lab.refused(again(**fields)))
+    assert lab.state is before
 
 
 def again(**fields: object) -> opcodes.Opcode:
@@ -279,80 +281,80 @@ def replace(mode: str, **fields: object) -> opcodes.Opcode:
 
 @pytest.mark.promise("cluster-104")
 @pytest.mark.parametrize("start", [False, True])
-async def test_another_secondary_node_gets_the_disks(house: build.House, start: bool) -> None:
-    vm = await mirrored(house, start=start)
-    await house.run(replace("replace_new_secondary", remote_node="node1"))
-    new = house.state.instance("new")
+async def test_another_secondary_node_gets_the_disks(lab: build.MemoryCluster, start: bool) -> None:
+    vm = await mirrored(lab, start=start)
+    await lab.run(replace("replace_new_secondary", remote_node="node1"))
+    new = lab.state.instance("new")
     assert new.nodes == ("n2", "n1")
-    assert (house.machine("node3").disks, house.machine("node3").active) == ({}, {})
-    assert house.machine("node1").disks == {disk.uuid: disk.size for disk in vm.disks}
-    (place_call,) = house.nodes.calls_of(calls.BlockdevPlace, "node1")
+    assert (lab.machine("node3").disks, lab.machine("node3").active) == ({}, {})
+    assert lab.machine("node1").disks == {disk.uuid: disk.size for disk in vm.disks}
+    (place_call,) = lab.nodes.calls_of(calls.BlockdevPlace, "node1")
     assert [disk.uuid for disk in place_call.disks] == [disk.uuid for disk in vm.disks]
-    assert [call.on for call in house.nodes.calls_of(calls.BlockdevCreate, "node1")] == [("pv1",), ("pv1",)]
-    assert bool(house.machine("node2").active) is bool(house.machine("node1").active) is start
-    turned = [call for call in house.nodes.calls_of(calls.BlockdevAssemble, "node2") if call.disk.mirror]
+    assert [call.on for call in lab.nodes.calls_of(calls.BlockdevCreate, "node1")] == [("pv1",), ("pv1",)]
+    assert bool(lab.machine("node2").active) is bool(lab.machine("node1").active) is start
+    turned = [call for call in lab.nodes.calls_of(calls.BlockdevAssemble, "node2") if call.disk.mirror]
     assert turned[-1].disk.mirror
     assert turned[-1].disk.mirror.remote == "203.0.113.1"
 
 
-async def test_a_secondary_node_that_burnt_is_replaced_by_one_that_is_chosen(house: build.House) -> None:
-    await mirrored(house, start=True)
-    house.put(msgspec.structs.replace(house.state.node("node3"), offline=True))
-    await house.run(replace("replace_new_secondary"))
-    assert house.state.instance("new").nodes == ("n2", "n1")
-    assert any("node3" in line for line in house.log.lines if line.startswith("WARNING"))
+async def test_a_secondary_node_that_burnt_is_replaced_by_one_that_is_chosen(lab: build.MemoryCluster) -> None:
+    await mirrored(lab, start=True)
+    lab.put(msgspec.structs.replace(lab.state.node("node3"), offline=True))
+    await lab.run(replace("replace_new_secondary"))
+    assert lab.state.instance("new").nodes == ("n2", "n1")
+    assert any("node3" in line for line in lab.log.lines if line.startswith("WARNING"))
 
 
-async def test_a_primary_node_that_fails_meanwhile_leaves_the_recorded_pair(house: build.House) -> None:
-    vm = await mirrored(house, start=True)
-    plan = await house.plan(replace("replace_new_secondary", remote_node="node1"))
+async def test_a_primary_node_that_fails_meanwhile_leaves_the_recorded_pair(lab: build.MemoryCluster) -> None:
+    vm = await mirrored(lab, start=True)
+    plan = await lab.plan(replace("replace_new_secondary", remote_node="node1"))
     done = []
     for step in plan.steps:
         done.append(step)
         if step.text.startswith("connect to node1"):
             break
-        await house.do(step)
-    house.machine("node2").down = True
+        await lab.do(step)
+    lab.machine("node2").down = True
     with pytest.raises(errors.RemoteError):
-        await house.do(done[-1])
+        await lab.do(done[-1])
     # If an undo failed, the state would keep the new node, whose disks are gone.
     for step in reversed(done):
-        await house.undo(step)
-    assert house.machine("node1").disks == {}
-    assert house.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
-    assert any("not connected to node3 again" in line for line in house.log.lines)
+        await lab.undo(step)
+    assert lab.machine("node1").disks == {}
+    assert lab.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert any("not connected to node3 again" in line for line in lab.log.lines)
 
 
 @pytest.mark.parametrize(("mode", "node"), [("replace_on_primary", "node2"), ("replace_on_secondary", "node3")])
-async def test_volumes_of_one_side_are_recreated(house: build.House, mode: str, node: str) -> None:
-    vm = await mirrored(house, start=True)
-    house.nodes.made.clear()
-    await house.run(replace(mode, disks=[1]))
-    child_calls = [(name, type(call).__name__) for name, call in house.nodes.made if "children" in type(call).__name__]
+async def test_volumes_of_one_side_are_recreated(lab: build.MemoryCluster, mode: str, node: str) -> None:
+    vm = await mirrored(lab, start=True)
+    lab.nodes.made.clear()
+    await lab.run(replace(mode, disks=[1]))
+    child_calls = [(name, type(call).__name__) for name, call in lab.nodes.made if "children" in type(call).__name__]
     used = node == "node2"  # under a disk that a guest writes to
     assert child_calls == ([(node, "BlockdevRemovechildren"), (node, "BlockdevAddchildren")] if used else [])
-    created = [call.disk.uuid for call in house.nodes.calls_of(calls.BlockdevCreate, node)]
+    created = [call.disk.uuid for call in lab.nodes.calls_of(calls.BlockdevCreate, node)]
     assert created == ([child.uuid for child in vm.disks[1].children] if used else [vm.disks[1].uuid])
-    assert not house.nodes.calls_of(calls.BlockdevCreate, "node3" if used else "node2")
+    assert not lab.nodes.calls_of(calls.BlockdevCreate, "node3" if used else "node2")
 
 
 @pytest.mark.parametrize(("mode", "node"), [("replace_on_primary", "node2"), ("replace_auto", "node3")])
 async def test_a_lost_side_is_recreated_while_the_disks_are_not_in_use(
-    house: build.House, mode: str, node: str
+    lab: build.MemoryCluster, mode: str, node: str
 ) -> None:
-    vm = await mirrored(house)
-    house.machine(node).disks.clear()
-    await house.run(replace(mode))
-    assert house.machine(node).disks == {disk.uuid: disk.size for disk in vm.disks}
-    assert (house.machine("node2").active, house.machine("node3").active) == ({}, {})
+    vm = await mirrored(lab)
+    lab.machine(node).disks.clear()
+    await lab.run(replace(mode))
+    assert lab.machine(node).disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert (lab.machine("node2").active, lab.machine("node3").active) == ({}, {})
 
 
 def state(local: str) -> calls.DiskState:
     return calls.DiskState(path="/dev/drbd0", size=64, active=True, local=local)
 
 
-async def test_automatic_replacement_takes_the_broken_side(house: build.House) -> None:
-    vm = await mirrored(house)
+async def test_automatic_replacement_takes_the_broken_side(lab: build.MemoryCluster) -> None:
+    vm = await mirrored(lab)
     every = frozenset(disk.uuid for disk in vm.disks)
     good, bad = (state("UpToDate"),) * 2, (state("UpToDate"), state("Diskless"))
     assert disk_replace.broken_side(vm, every, {"n2": good, "n3": good}) == ""
@@ -360,9 +362,9 @@ async def test_automatic_replacement_takes_the_broken_side(house: build.House) -
     assert disk_replace.broken_side(vm, every, {"n2": bad, "n3": good}) == "replace_on_primary"
     with pytest.raises(errors.WrongStateError, match="broken on both nodes"):
         disk_replace.broken_side(vm, every, {"n2": bad})
-    before = house.state.instance("new")
-    await house.run(replace("replace_auto"))
-    assert house.state.instance("new") == before
+    before = lab.state.instance("new")
+    await lab.run(replace("replace_auto"))
+    assert lab.state.instance("new") == before
 
 
 @pytest.mark.parametrize(
@@ -377,47 +379,47 @@ async def test_automatic_replacement_takes_the_broken_side(house: build.House) -
         ({"mode": "replace_on_primary", "disks": [4]}, "instance new has no disk 4"),
     ],
 )
-async def test_replacement_that_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
-    await mirrored(house)
-    assert message in str(await house.refused(replace(str(fields.pop("mode")), **fields)))
+async def test_replacement_that_is_refused(lab: build.MemoryCluster, fields: dict[str, object], message: str) -> None:
+    await mirrored(lab)
+    assert message in str(await lab.refused(replace(str(fields.pop("mode")), **fields)))
 
 
-async def test_the_only_good_copy_is_not_given_up(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
-    await mirrored(house, start=True)
+async def test_the_only_good_copy_is_not_given_up(lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    await mirrored(lab, start=True)
     monkeypatch.setattr(build.Machine, "find", lambda *_: state("Inconsistent"))
-    assert "would have the only copy" in str(await house.refused(replace("replace_on_primary")))
+    assert "would have the only copy" in str(await lab.refused(replace("replace_on_primary")))
 
 
-async def test_the_newest_copy_is_not_given_up(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
-    await mirrored(house, start=True)
+async def test_the_newest_copy_is_not_given_up(lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    await mirrored(lab, start=True)
     alone = msgspec.structs.replace(state("UpToDate"), connection="WFConnection")
     monkeypatch.setattr(build.Machine, "find", lambda *_: alone)
     with pytest.raises(errors.WrongStateError, match="not connected to the primary copy"):
-        await house.run(replace("replace_on_primary"))
-    assert not house.nodes.calls_of(calls.BlockdevRemovechildren)
+        await lab.run(replace("replace_on_primary"))
+    assert not lab.nodes.calls_of(calls.BlockdevRemovechildren)
 
 
-async def test_disks_of_one_node_have_no_side_to_replace(house: build.House) -> None:
-    await plain(house)
-    assert "no mirrored disks" in str(await house.refused(replace("replace_auto")))
+async def test_disks_of_one_node_have_no_side_to_replace(lab: build.MemoryCluster) -> None:
+    await plain(lab)
+    assert "no mirrored disks" in str(await lab.refused(replace("replace_auto")))
 
 
-async def test_running_instances_with_inactive_disks_are_reported(house: build.House) -> None:
-    await plain(house, start=True)
+async def test_running_instances_with_inactive_disks_are_reported(lab: build.MemoryCluster) -> None:
+    await plain(lab, start=True)
     verify = opcodes.GroupVerifyDisks(group_name="default")
-    assert await house.run(verify) == [{}, [], {}]
-    house.machine("node2").active.clear()
-    verify_result = cast("list[object]", await house.run(verify))
+    assert await lab.run(verify) == [{}, [], {}]
+    lab.machine("node2").active.clear()
+    verify_result = cast("list[object]", await lab.run(verify))
     assert "new" in cast("list[str]", verify_result[1])
-    house.machine("node2").disks.clear()
-    verify_result = cast("list[object]", await house.run(verify))
+    lab.machine("node2").disks.clear()
+    verify_result = cast("list[object]", await lab.run(verify))
     assert cast("dict[str, object]", verify_result[2])["new"] == [("node2", "disk/0"), ("node2", "disk/1")]
-    house.machine("node2").down = True
-    assert "node2" in cast("dict[str, str]", cast("list[object]", await house.run(verify))[0])
+    lab.machine("node2").down = True
+    assert "node2" in cast("dict[str, str]", cast("list[object]", await lab.run(verify))[0])
 
 
-async def test_a_look_at_all_disks_is_a_job_for_each_group(house: build.House) -> None:
-    plan = await house.plan(opcodes.ClusterVerifyDisks())
+async def test_a_look_at_all_disks_is_a_job_for_each_group(lab: build.MemoryCluster) -> None:
+    plan = await lab.plan(opcodes.ClusterVerifyDisks())
     assert plan.jobs == [[opcodes.GroupVerifyDisks(group_name="default")]]
 
 
@@ -440,13 +442,13 @@ def physical(monkeypatch: pytest.MonkeyPatch) -> list[calls.PhysicalVolume]:
 
 
 async def test_a_physical_volume_is_kept_from_new_disks(
-    house: build.House, physical: list[calls.PhysicalVolume]
+    lab: build.MemoryCluster, physical: list[calls.PhysicalVolume]
 ) -> None:
     change = {"OP_ID": "OP_NODE_MODIFY_STORAGE", "node_name": "node2", "storage_type": "lvm-pv", "name": "/dev/sda"}
     for word in ("no", "no", "yes"):
-        await house.run(opcodes.decode({**change, "changes": {"allocatable": word == "yes"}}))
+        await lab.run(opcodes.decode({**change, "changes": {"allocatable": word == "yes"}}))
         listed = opcodes.NodeQueryStorage(nodes=("node2",), storage_type="lvm-pv")
-        assert await house.run(listed) == [["node2", "lvm-pv", "/dev/sda", 900, 400, 500, word == "yes"]]
-    assert len(house.nodes.calls_of(calls.PvChange, "node2")) == 2
-    refused = await house.refused(opcodes.decode({**change, "name": "/dev/sdz", "changes": {"allocatable": False}}))
+        assert await lab.run(listed) == [["node2", "lvm-pv", "/dev/sda", 900, 400, 500, word == "yes"]]
+    assert len(lab.nodes.calls_of(calls.PvChange, "node2")) == 2
+    refused = await lab.refused(opcodes.decode({**change, "name": "/dev/sdz", "changes": {"allocatable": False}}))
     assert "node node2 has no physical volume /dev/sdz; its physical volumes: /dev/sda" in str(refused)

@@ -26,15 +26,15 @@ def diskless(**fields: object) -> opcodes.InstanceCreate:
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House()
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster()
 
 
-async def test_an_instance_is_recorded_made_installed_and_started(house: build.House) -> None:
+async def test_an_instance_is_recorded_made_installed_and_started(lab: build.MemoryCluster) -> None:
     disks = (Disk(size="1g", mode="r", name="root"), Disk(size=10))
     nics = (Nic(ip=("lan", "pool6", "192.0.2.77"), network="net1", name="eth0"), Nic(mode="routed", link="9"))
-    assert await house.run(op(disks=disks, nics=nics, tags=("blue",), beparams={"vcpus": "2"})) == ["node2"]
-    vm = house.state.instance("new")
+    assert await lab.run(op(disks=disks, nics=nics, tags=("blue",), beparams={"vcpus": "2"})) == ["node2"]
+    vm = lab.state.instance("new")
     assert (vm.primary_node, vm.hypervisor, vm.os, vm.admin_state) == ("n2", "fake", "plain", instance.AdminState.UP)
     assert (vm.ctime, vm.serial_no, vm.tags, vm.beparams) == (1000.0, 2, ("blue",), {"vcpus": 2})
     assert [(disk.size, disk.mode, disk.name) for disk in vm.disks] == [(1024, "ro", "root"), (10, "rw", "")]
@@ -46,10 +46,10 @@ async def test_an_instance_is_recorded_made_installed_and_started(house: build.H
     assert (second.network, second.ip, second.nicparams) == ("", (), {"mode": "routed", "link": "9"})
     assert len({first.mac, second.mac}) == 2
     assert first.mac.startswith("aa:00:00:")
-    machine = house.machine("node2")
+    machine = lab.machine("node2")
     assert machine.disks == {disk.uuid: disk.size for disk in vm.disks}
     assert set(machine.running) == {"new"}
-    assert [type(call).__name__ for _, call in house.nodes.made[-4:]] == [
+    assert [type(call).__name__ for _, call in lab.nodes.made[-4:]] == [
         "BlockdevCreate",
         "BlockdevCreate",
         "OsAdd",
@@ -58,16 +58,18 @@ async def test_an_instance_is_recorded_made_installed_and_started(house: build.H
 
 
 @pytest.mark.promise("cluster-76", "cluster-77")
-async def test_nodes_get_every_parameter_filled_in_and_the_instance_keeps_what_was_given(house: build.House) -> None:
+async def test_nodes_get_every_parameter_filled_in_and_the_instance_keeps_what_was_given(
+    lab: build.MemoryCluster,
+) -> None:
     cluster_wide = {"fake": {"migration_mode": "non-live"}}
     owner = msgspec.structs.replace(
         build.OWNER, hvparams=cluster_wide, beparams={"default": {"vcpus": 3}}, osparams={"plain": {"mirror": "a"}}
     )
-    house.put(owner)
-    await house.run(op(beparams={"maxmem": 256}, osparams={"dns": "b"}))
-    vm = house.state.instance("new")
+    lab.put(owner)
+    await lab.run(op(beparams={"maxmem": 256}, osparams={"dns": "b"}))
+    vm = lab.state.instance("new")
     assert (vm.hvparams, vm.beparams, vm.osparams) == ({}, {"maxmem": 256}, {"dns": "b"})
-    (start,) = house.nodes.calls_of(calls.InstanceStart)
+    (start,) = lab.nodes.calls_of(calls.InstanceStart)
     assert isinstance(start, calls.InstanceStart)
     assert start.instance.hvparams == {"migration_mode": "non-live"}
     backend = {name: known.default for name, known in parameters.BACKEND.items()}
@@ -78,20 +80,20 @@ async def test_nodes_get_every_parameter_filled_in_and_the_instance_keeps_what_w
 @pytest.mark.promise("cluster-118")
 @pytest.mark.parametrize(("requested", "passed"), [(None, 0), (0, 0), (1, 1)])
 async def test_the_create_script_runs_with_the_debug_level_of_the_opcode(
-    house: build.House, requested: int | None, passed: int
+    lab: build.MemoryCluster, requested: int | None, passed: int
 ) -> None:
-    await house.run(op(debug_level=requested))
-    (add,) = house.nodes.calls_of(calls.OsAdd)
+    await lab.run(op(debug_level=requested))
+    (add,) = lab.nodes.calls_of(calls.OsAdd)
     assert isinstance(add, calls.OsAdd)
     assert add.debug == passed
 
 
 @pytest.mark.promise("cluster-75")
-async def test_the_master_checks_names_and_the_node_values_before_anything_is_made(house: build.House) -> None:
-    assert "unknown fake hypervisor parameter colour" in str(await house.refused(op(hvparams={"colour": "red"})))
-    assert house.nodes.made == []
-    await house.plan(op(hypervisor="kvm", hvparams={"kernel_path": "/boot/vmlinuz"}))
-    (validate_call,) = house.nodes.calls_of(calls.HypervisorValidate)
+async def test_the_master_checks_names_and_the_node_values_before_anything_is_made(lab: build.MemoryCluster) -> None:
+    assert "unknown fake hypervisor parameter colour" in str(await lab.refused(op(hvparams={"colour": "red"})))
+    assert lab.nodes.made == []
+    await lab.plan(op(hypervisor="kvm", hvparams={"kernel_path": "/boot/vmlinuz"}))
+    (validate_call,) = lab.nodes.calls_of(calls.HypervisorValidate)
     assert isinstance(validate_call, calls.HypervisorValidate)
     assert (validate_call.hypervisor, validate_call.hvparams["kernel_path"]) == ("kvm", "/boot/vmlinuz")
     assert set(validate_call.hvparams) == set(parameters.KVM)
@@ -114,12 +116,12 @@ OF_HYPERVISORS: dict[str, dict[str, base.Value]] = {
 
 @pytest.mark.promise("cluster-74")
 @pytest.mark.parametrize("hypervisor", OF_HYPERVISORS)
-async def test_every_parameter_of_release_1_2_is_found_in_its_class(house: build.House, hypervisor: str) -> None:
-    house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=tuple(OF_HYPERVISORS)))
+async def test_every_parameter_of_release_1_2_is_found_in_its_class(lab: build.MemoryCluster, hypervisor: str) -> None:
+    lab.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=tuple(OF_HYPERVISORS)))
     own = OF_HYPERVISORS[hypervisor]
     backend: dict[str, base.Value] = {"memory": 256, "vcpus": 2}
-    await house.run(op(hypervisor=hypervisor, hvparams=own, beparams=backend))
-    vm = house.state.instance("new")
+    await lab.run(op(hypervisor=hypervisor, hvparams=own, beparams=backend))
+    vm = lab.state.instance("new")
     assert (vm.name, vm.primary_node, vm.os, vm.hypervisor, vm.disk_template) == (
         *("new", "n2", "plain", hypervisor),
         "file",
@@ -128,45 +130,45 @@ async def test_every_parameter_of_release_1_2_is_found_in_its_class(house: build
     assert (len(vm.disks), vm.nics) == (1, ())
     assert vm.beparams == {"minmem": 256, "maxmem": 256, "vcpus": 2}
     assert vm.hvparams == own
-    (start,) = house.nodes.calls_of(calls.InstanceStart)
+    (start,) = lab.nodes.calls_of(calls.InstanceStart)
     assert isinstance(start, calls.InstanceStart)
     assert start.instance.hvparams == parameters.fill(parameters.HYPERVISORS[hypervisor], own)
     for name, other_names in OF_HYPERVISORS.items():
         for parameter in set(other_names) - set(parameters.HYPERVISORS[hypervisor]):
-            refused = await house.refused(op(instance_name="x", hypervisor=hypervisor, hvparams={parameter: "x"}))
+            refused = await lab.refused(op(instance_name="x", hypervisor=hypervisor, hvparams={parameter: "x"}))
             assert f"unknown {hypervisor} hypervisor parameter {parameter}" in str(refused), name
     for parameter in (*own, "kernel_path"):
-        refused = await house.refused(op(instance_name="x", hypervisor=hypervisor, beparams={parameter: 1}))
+        refused = await lab.refused(op(instance_name="x", hypervisor=hypervisor, beparams={parameter: 1}))
         assert f"unknown backend parameter {parameter}" in str(refused)
     for each in parameters.HYPERVISORS:
         assert not {"memory", "maxmem", "minmem", "vcpus", "os", "disk_template", "nics"} & {
             *parameters.HYPERVISORS[each]
         }
-    wrong = await house.refused(op(instance_name="x", hypervisor="xen-hvm", hvparams={"boot_order": "cz"}))
+    wrong = await lab.refused(op(instance_name="x", hypervisor="xen-hvm", hvparams={"boot_order": "cz"}))
     assert "boot_order: 'cz' may only have the letters acdn" in str(wrong)
 
 
 async def test_an_instance_is_down_until_it_is_installed_and_recorded_up_before_it_starts(
-    house: build.House, monkeypatch: pytest.MonkeyPatch
+    lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, instance.AdminState] = {}
-    inner = house.nodes.call
+    inner = lab.nodes.call
 
     async def call(target: targets.Target, request: calls.Call[object]) -> object:
-        if "new" in {vm.name for vm in house.state.instances.values()}:
-            seen[request.procedure()] = house.state.instance("new").admin_state
+        if "new" in {vm.name for vm in lab.state.instances.values()}:
+            seen[request.procedure()] = lab.state.instance("new").admin_state
         return await inner(target, request)
 
-    monkeypatch.setattr(house.nodes, "call", call)
-    await house.run(op())
+    monkeypatch.setattr(lab.nodes, "call", call)
+    await lab.run(op())
     assert seen.pop("instance_start") is instance.AdminState.UP
     assert {*seen.values()} == {instance.AdminState.DOWN}
     assert {"blockdev_create", "os_add"} <= seen.keys()
-    assert house.state.instance("new").admin_state is instance.AdminState.UP
+    assert lab.state.instance("new").admin_state is instance.AdminState.UP
 
 
-async def test_a_dry_run_names_addresses_disks_and_steps(house: build.House) -> None:
-    plan = await house.plan(op(nics=(Nic(ip="pool", network="net1"),), dry_run=True))
+async def test_a_dry_run_names_addresses_disks_and_steps(lab: build.MemoryCluster) -> None:
+    plan = await lab.plan(op(nics=(Nic(ip="pool", network="net1"),), dry_run=True))
     lines = "\n".join(plan.lines)
     for part in (
         "instance new on node2",
@@ -179,9 +181,9 @@ async def test_a_dry_run_names_addresses_disks_and_steps(house: build.House) -> 
         assert part in lines
 
 
-async def test_a_dry_run_names_the_pool_of_each_address_of_a_network(house: build.House) -> None:
+async def test_a_dry_run_names_the_pool_of_each_address_of_a_network(lab: build.MemoryCluster) -> None:
     nics = (Nic(ip=("lan", "pool6", "192.0.2.77"), network="net1"), Nic(mode="routed", link="9"))
-    plan = await house.plan(op(nics=nics, beparams={"minmem": 64, "maxmem": 96, "vcpus": 3}, dry_run=True))
+    plan = await lab.plan(op(nics=nics, beparams={"minmem": 64, "maxmem": 96, "vcpus": 3}, dry_run=True))
     lines = "\n".join(plan.lines)
     assert (
         "addresses 192.0.2.11 (pool lan), 2001:db8::10 (pool 2001:db8::10-2001:db8::1f), 192.0.2.77, network net1"
@@ -191,23 +193,23 @@ async def test_a_dry_run_names_the_pool_of_each_address_of_a_network(house: buil
     assert "memory 64 to 96 MiB, virtual processors 3" in lines
 
 
-async def test_without_start_and_installation_the_node_only_makes_disks(house: build.House) -> None:
-    await house.run(op(start=False, no_install=True, os_type=None, beparams={"memory": 99999}))
-    vm = house.state.instance("new")
+async def test_without_start_and_installation_the_node_only_makes_disks(lab: build.MemoryCluster) -> None:
+    await lab.run(op(start=False, no_install=True, os_type=None, beparams={"memory": 99999}))
+    vm = lab.state.instance("new")
     assert vm.admin_state is instance.AdminState.DOWN
-    assert not house.nodes.calls_of(calls.OsAdd) + house.nodes.calls_of(calls.InstanceStart)
-    assert len(house.machine("node2").disks) == 1
+    assert not lab.nodes.calls_of(calls.OsAdd) + lab.nodes.calls_of(calls.InstanceStart)
+    assert len(lab.machine("node2").disks) == 1
 
 
-async def test_defaults_are_the_first_of_what_is_enabled(house: build.House) -> None:
-    await house.run(op(disk_template=None, hypervisor=None))
-    vm = house.state.instance("new")
+async def test_defaults_are_the_first_of_what_is_enabled(lab: build.MemoryCluster) -> None:
+    await lab.run(op(disk_template=None, hypervisor=None))
+    vm = lab.state.instance("new")
     assert (vm.disk_template, vm.hypervisor) == ("file", "fake")
 
 
-async def test_a_setting_may_be_said_to_be_the_default(house: build.House) -> None:
-    await house.run(diskless(beparams={"vcpus": "default"}, hvparams={"migration_mode": "default"}))
-    vm = house.state.instance("new")
+async def test_a_setting_may_be_said_to_be_the_default(lab: build.MemoryCluster) -> None:
+    await lab.run(diskless(beparams={"vcpus": "default"}, hvparams={"migration_mode": "default"}))
+    vm = lab.state.instance("new")
     assert (vm.beparams, vm.hvparams) == ({}, {})
 
 
@@ -284,27 +286,27 @@ KVM_ONLY = calls.OsScript(name="kvm-only", path="/os/k", hypervisors=("kvm",))
         ({"nics": (Nic(ip=("lan",) * 10, network="net1"),)}, "pool lan of network net1 is full"),
     ],
 )
-async def test_what_is_refused(house: build.House, fields: dict[str, object], message: str) -> None:
-    machine = house.machine("node2")
+async def test_what_is_refused(lab: build.MemoryCluster, fields: dict[str, object], message: str) -> None:
+    machine = lab.machine("node2")
     machine.systems = (*machine.systems, OLD, VARIED, KVM_ONLY)
     for dry_run in (False, True):
-        error = await house.refused(op(**fields, dry_run=dry_run))
+        error = await lab.refused(op(**fields, dry_run=dry_run))
         assert message in str(error)
         assert isinstance(error, errors.PrerequisiteError)
 
 
-async def test_a_variant_can_be_forced_and_an_address_too(house: build.House) -> None:
-    house.machine("node2").systems = (VARIED,)
-    await house.plan(op(os_type="varied+small"))
-    await house.plan(op(os_type="varied+huge", force_variant=True))
-    plan = await house.plan(diskless(force=True, nics=(Nic(ip="192.0.2.50", network="net1"),)))
+async def test_a_variant_can_be_forced_and_an_address_too(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").systems = (VARIED,)
+    await lab.plan(op(os_type="varied+small"))
+    await lab.plan(op(os_type="varied+huge", force_variant=True))
+    plan = await lab.plan(diskless(force=True, nics=(Nic(ip="192.0.2.50", network="net1"),)))
     assert "192.0.2.50" in "\n".join(plan.lines)
 
 
-async def test_a_network_has_its_own_mac_prefix(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.NET, mac_prefix="ee:00:0e"))
-    await house.run(diskless(nics=(Nic(network="net1"),)))
-    assert house.state.instance("new").nics[0].mac.startswith("ee:00:0e:")
+async def test_a_network_has_its_own_mac_prefix(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.NET, mac_prefix="ee:00:0e"))
+    await lab.run(diskless(nics=(Nic(network="net1"),)))
+    assert lab.state.instance("new").nics[0].mac.startswith("ee:00:0e:")
 
 
 def marked(number: int, **flags: bool) -> cluster.Node:
@@ -324,49 +326,49 @@ def marked(number: int, **flags: bool) -> cluster.Node:
     ],
 )
 async def test_a_node_that_is_named_must_take_instances(
-    house: build.House, flags: dict[str, bool], kind: type[errors.GantryError], message: str
+    lab: build.MemoryCluster, flags: dict[str, bool], kind: type[errors.GantryError], message: str
 ) -> None:
-    house.put(marked(2, **flags))
-    error = await house.refused(op())
+    lab.put(marked(2, **flags))
+    error = await lab.refused(op())
     assert type(error) is kind
     assert message in str(error)
-    assert house.nodes.made == []
+    assert lab.nodes.made == []
 
 
-async def test_a_node_that_is_silent_is_no_place(house: build.House) -> None:
-    house.machine("node2").down = True
-    error = await house.refused(op())
+async def test_a_node_that_is_silent_is_no_place(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").down = True
+    error = await lab.refused(op())
     assert type(error) is errors.EnvironmentFaultError
     assert "node node2 cannot take instance new: the node does not answer" in str(error)
 
 
 @pytest.mark.promise("cluster-95")
-async def test_without_a_name_the_node_with_the_most_free_memory_is_taken(house: build.House) -> None:
-    house.machine("node3").status = msgspec.structs.replace(build.STATUS, memory_free=3000)
-    assert await house.run(op(pnode=None)) == ["node3"]
-    house.put(marked(3, drained=True))
-    assert await house.run(op(pnode=None, instance_name="other")) == ["node1"]
+async def test_without_a_name_the_node_with_the_most_free_memory_is_taken(lab: build.MemoryCluster) -> None:
+    lab.machine("node3").status = msgspec.structs.replace(build.STATUS, memory_free=3000)
+    assert await lab.run(op(pnode=None)) == ["node3"]
+    lab.put(marked(3, drained=True))
+    assert await lab.run(op(pnode=None, instance_name="other")) == ["node1"]
 
 
 @pytest.mark.promise("cluster-87", "cluster-95")
-async def test_when_no_node_fits_every_node_has_its_reason(house: build.House) -> None:
-    house.put(marked(1, offline=True), marked(2, drained=True))
-    house.machine("node3").down = True
-    error = await house.refused(op(pnode=None))
+async def test_when_no_node_fits_every_node_has_its_reason(lab: build.MemoryCluster) -> None:
+    lab.put(marked(1, offline=True), marked(2, drained=True))
+    lab.machine("node3").down = True
+    error = await lab.refused(op(pnode=None))
     assert isinstance(error, errors.NoRoomError)
     assert "node1: the node is offline; node2: the node is drained; node3: the node does not answer" in str(error)
-    house.put(marked(3, offline=True))
-    assert "node3: the node is offline" in str(await house.refused(op(pnode=None)))
+    lab.put(marked(3, offline=True))
+    assert "node3: the node is offline" in str(await lab.refused(op(pnode=None)))
 
 
-async def test_a_group_narrows_the_choice(house: build.House) -> None:
-    house.put(cluster.NodeGroup(uuid="g2", name="empty"))
-    assert "there are no nodes" in str(await house.refused(op(pnode=None, group_name="empty")))
-    assert "no such node group: nobody" in str(await house.refused(op(pnode=None, group_name="nobody")))
-    assert await house.run(op(pnode=None, group_name="default")) == ["node1"]
+async def test_a_group_narrows_the_choice(lab: build.MemoryCluster) -> None:
+    lab.put(cluster.NodeGroup(uuid="g2", name="empty"))
+    assert "there are no nodes" in str(await lab.refused(op(pnode=None, group_name="empty")))
+    assert "no such node group: nobody" in str(await lab.refused(op(pnode=None, group_name="nobody")))
+    assert await lab.run(op(pnode=None, group_name="default")) == ["node1"]
 
 
-def large(house: build.House, count: int) -> list[cluster.Node]:
+def large(lab: build.MemoryCluster, count: int) -> list[cluster.Node]:
     """Make the cluster a large one and return the nodes that are new; they have less memory than those of ``build``."""
     nodes = [
         msgspec.structs.replace(
@@ -374,37 +376,37 @@ def large(house: build.House, count: int) -> list[cluster.Node]:
         )
         for number in range(count)
     ]
-    house.put(*nodes)
+    lab.put(*nodes)
     for node in nodes:
-        house.machine(node.name).status = msgspec.structs.replace(build.STATUS, memory_free=1024)
+        lab.machine(node.name).status = msgspec.structs.replace(build.STATUS, memory_free=1024)
     return nodes
 
 
-async def test_one_instance_does_not_make_the_master_ask_all_nodes_of_a_large_cluster(house: build.House) -> None:
-    large(house, 200)
+async def test_one_instance_does_not_make_the_master_ask_all_nodes_of_a_large_cluster(lab: build.MemoryCluster) -> None:
+    large(lab, 200)
     for number in range(10):
-        house.nodes.made.clear()
-        await house.run(op(pnode=None, instance_name=f"new{number}"))
-        assert len(house.nodes.calls_of(calls.NodeInfo)) == builtin_allocator.SAMPLE_SIZE
+        lab.nodes.made.clear()
+        await lab.run(op(pnode=None, instance_name=f"new{number}"))
+        assert len(lab.nodes.calls_of(calls.NodeInfo)) == builtin_allocator.SAMPLE_SIZE
 
 
-async def test_instances_spread_over_a_large_cluster(house: build.House) -> None:
-    large(house, 60)
+async def test_instances_spread_over_a_large_cluster(lab: build.MemoryCluster) -> None:
+    large(lab, 60)
     for number in range(60):
-        (name,) = cast("list[str]", await house.run(diskless(pnode=None, instance_name=f"new{number}")))
-        machine = house.machine(name)
+        (name,) = cast("list[str]", await lab.run(diskless(pnode=None, instance_name=f"new{number}")))
+        machine = lab.machine(name)
         free = machine.status.memory_free - 128
         machine.status = msgspec.structs.replace(machine.status, memory_free=free)
-    instance_counts = [len(house.state.on_node.get(node.uuid) or ()) for node in house.state.nodes.values()]
+    instance_counts = [len(lab.state.on_node.get(node.uuid) or ()) for node in lab.state.nodes.values()]
     assert max(instance_counts) <= 20
 
 
-async def test_the_only_node_with_room_is_found_in_a_large_cluster(house: build.House) -> None:
-    nodes = large(house, 100)
-    for node in house.state.nodes.values():
-        machine = house.machine(node.name)
+async def test_the_only_node_with_room_is_found_in_a_large_cluster(lab: build.MemoryCluster) -> None:
+    nodes = large(lab, 100)
+    for node in lab.state.nodes.values():
+        machine = lab.machine(node.name)
         machine.status = msgspec.structs.replace(build.STATUS, memory_free=0)
-    house.machine(nodes[57].name).status = build.STATUS
-    assert await house.run(op(pnode=None)) == [nodes[57].name]
-    error = await house.refused(op(pnode=None, instance_name="huge", beparams={"maxmem": 1 << 30}))
+    lab.machine(nodes[57].name).status = build.STATUS
+    assert await lab.run(op(pnode=None)) == [nodes[57].name]
+    error = await lab.refused(op(pnode=None, instance_name="huge", beparams={"maxmem": 1 << 30}))
     assert str(error).count("MiB of memory, ") == 103

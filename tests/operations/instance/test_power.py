@@ -17,82 +17,82 @@ ALL = (STARTUP, SHUTDOWN, REBOOT, REMOVE, opcodes.InstanceConsole(instance_name=
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House()
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster()
 
 
-def vm(house: build.House) -> instance.Instance:
-    return house.state.instance("vm1")
+def vm(lab: build.MemoryCluster) -> instance.Instance:
+    return lab.state.instance("vm1")
 
 
-def admin(house: build.House, state: instance.AdminState) -> None:
-    house.put(msgspec.structs.replace(vm(house), admin_state=state))
+def admin(lab: build.MemoryCluster, state: instance.AdminState) -> None:
+    lab.put(msgspec.structs.replace(vm(lab), admin_state=state))
 
 
-async def test_starting_and_stopping_say_what_is_wanted_and_do_it(house: build.House) -> None:
-    await house.run(STARTUP)
-    assert (vm(house).admin_state, vm(house).serial_no) == (UP, 2)
-    assert set(house.machine("node1").running) == {"vm1"}
-    await house.run(STARTUP)
-    assert vm(house).serial_no == 2
-    await house.run(SHUTDOWN)
-    assert vm(house).admin_state is DOWN
-    assert house.machine("node1").running == {}
+async def test_starting_and_stopping_say_what_is_wanted_and_do_it(lab: build.MemoryCluster) -> None:
+    await lab.run(STARTUP)
+    assert (vm(lab).admin_state, vm(lab).serial_no) == (UP, 2)
+    assert set(lab.machine("node1").running) == {"vm1"}
+    await lab.run(STARTUP)
+    assert vm(lab).serial_no == 2
+    await lab.run(SHUTDOWN)
+    assert vm(lab).admin_state is DOWN
+    assert lab.machine("node1").running == {}
 
 
-async def test_what_is_not_to_be_remembered_leaves_the_wish(house: build.House) -> None:
-    await house.run(msgspec.structs.replace(STARTUP, no_remember=True))
-    assert vm(house).admin_state is DOWN
-    await house.run(STARTUP)
-    await house.run(msgspec.structs.replace(SHUTDOWN, no_remember=True))
-    assert vm(house).admin_state is UP
+async def test_what_is_not_to_be_remembered_leaves_the_wish(lab: build.MemoryCluster) -> None:
+    await lab.run(msgspec.structs.replace(STARTUP, no_remember=True))
+    assert vm(lab).admin_state is DOWN
+    await lab.run(STARTUP)
+    await lab.run(msgspec.structs.replace(SHUTDOWN, no_remember=True))
+    assert vm(lab).admin_state is UP
 
 
-async def test_parameters_of_a_start_hold_for_this_start(house: build.House) -> None:
+async def test_parameters_of_a_start_hold_for_this_start(lab: build.MemoryCluster) -> None:
     overrides = {"hvparams": {"migration_mode": "non-live"}, "beparams": {"memory": "300"}, "startup_paused": True}
-    await house.run(msgspec.structs.replace(STARTUP, **overrides))
-    (start,) = house.nodes.calls_of(calls.InstanceStart)
+    await lab.run(msgspec.structs.replace(STARTUP, **overrides))
+    (start,) = lab.nodes.calls_of(calls.InstanceStart)
     assert isinstance(start, calls.InstanceStart)
     assert start.instance.hvparams["migration_mode"] == "non-live"
     assert (start.instance.beparams["maxmem"], start.instance.beparams["minmem"], start.paused) == (300, 300, True)
-    assert (vm(house).hvparams, vm(house).beparams) == ({}, {})
+    assert (vm(lab).hvparams, vm(lab).beparams) == ({}, {})
 
 
-async def test_a_start_needs_memory_unless_it_runs_or_is_forced(house: build.House) -> None:
-    house.machine("node1").status = msgspec.structs.replace(build.STATUS, memory_free=127)
-    error = await house.refused(STARTUP)
+async def test_a_start_needs_memory_unless_it_runs_or_is_forced(lab: build.MemoryCluster) -> None:
+    lab.machine("node1").status = msgspec.structs.replace(build.STATUS, memory_free=127)
+    error = await lab.refused(STARTUP)
     assert isinstance(error, errors.NoRoomError)
     assert "node node1 has 127 MiB of memory free, instance vm1 needs 128" in str(error)
-    await house.run(msgspec.structs.replace(STARTUP, force=True))
-    await house.run(STARTUP)
+    await lab.run(msgspec.structs.replace(STARTUP, force=True))
+    await lab.run(STARTUP)
 
 
 @pytest.mark.parametrize("op", [STARTUP, SHUTDOWN, REBOOT])
-async def test_an_instance_that_is_marked_offline_stays_so(house: build.House, op: opcodes.Opcode) -> None:
-    admin(house, OFFLINE)
-    assert "instance vm1 is marked offline" in str(await house.refused(op))
+async def test_an_instance_that_is_marked_offline_stays_so(lab: build.MemoryCluster, op: opcodes.Opcode) -> None:
+    admin(lab, OFFLINE)
+    assert "instance vm1 is marked offline" in str(await lab.refused(op))
 
 
 @pytest.mark.parametrize("op", ALL)
-async def test_the_node_must_be_online(house: build.House, op: opcodes.Opcode) -> None:
+async def test_the_node_must_be_online(lab: build.MemoryCluster, op: opcodes.Opcode) -> None:
     owner = msgspec.structs.replace(build.OWNER, master_node="n2")
-    house.put(owner, msgspec.structs.replace(build.NODES[0], offline=True))
-    error = await house.refused(op)
+    lab.put(owner, msgspec.structs.replace(build.NODES[0], offline=True))
+    error = await lab.refused(op)
     assert isinstance(error, errors.EnvironmentFaultError)
     assert "node node1 of instance vm1 is offline" in str(error)
 
 
 @pytest.mark.parametrize("op", ALL)
-async def test_an_unknown_name_is_refused(house: build.House, op: opcodes.Opcode) -> None:
-    error = await house.refused(msgspec.structs.replace(op, instance_name="vm9"))
+async def test_an_unknown_name_is_refused(lab: build.MemoryCluster, op: opcodes.Opcode) -> None:
+    error = await lab.refused(msgspec.structs.replace(op, instance_name="vm9"))
     assert isinstance(error, errors.NotFoundError)
     assert "no such instance: vm9; gnt-instance list shows those there are" in str(error)
 
 
 @pytest.mark.parametrize(("force", "timeout"), [(False, 45.0), (True, 0.0)])
-async def test_a_forced_stop_does_not_wait(house: build.House, force: bool, timeout: float) -> None:
-    await house.run(msgspec.structs.replace(SHUTDOWN, force=force, timeout=45))
-    (stop,) = house.nodes.calls_of(calls.InstanceShutdown)
+async def test_a_forced_stop_does_not_wait(lab: build.MemoryCluster, force: bool, timeout: float) -> None:
+    await lab.run(msgspec.structs.replace(SHUTDOWN, force=force, timeout=45))
+    (stop,) = lab.nodes.calls_of(calls.InstanceShutdown)
     assert isinstance(stop, calls.InstanceShutdown)
     assert stop.timeout == timeout
 
@@ -107,59 +107,61 @@ async def test_a_forced_stop_does_not_wait(house: build.House, force: bool, time
         ("full", False, ["InstanceInfo", "InstanceStart"]),
     ],
 )
-async def test_the_kinds_of_reboot(house: build.House, kind: str, running: bool, expected_calls: list[str]) -> None:
-    await house.run(STARTUP)
+async def test_the_kinds_of_reboot(
+    lab: build.MemoryCluster, kind: str, running: bool, expected_calls: list[str]
+) -> None:
+    await lab.run(STARTUP)
     if not running:
-        house.machine("node1").running.clear()
-    house.nodes.made.clear()
-    await house.run(msgspec.structs.replace(REBOOT, reboot_type=kind))
-    assert [type(call).__name__ for _, call in house.nodes.made] == expected_calls
-    assert vm(house).admin_state is UP
+        lab.machine("node1").running.clear()
+    lab.nodes.made.clear()
+    await lab.run(msgspec.structs.replace(REBOOT, reboot_type=kind))
+    assert [type(call).__name__ for _, call in lab.nodes.made] == expected_calls
+    assert vm(lab).admin_state is UP
 
 
-async def test_a_reboot_makes_the_machine_again_with_its_present_parameters(house: build.House) -> None:
-    await house.run(STARTUP)
-    await house.run(opcodes.InstanceSetParams(instance_name="vm1", beparams={"vcpus": 3}))
-    await house.run(opcodes.InstanceReboot(instance_name="vm1", shutdown_timeout=7))
-    assert [call.timeout for call in house.nodes.calls_of(calls.InstanceShutdown)] == [7]
-    assert [call.instance.beparams["vcpus"] for call in house.nodes.calls_of(calls.InstanceStart)] == [1, 3]
+async def test_a_reboot_makes_the_machine_again_with_its_present_parameters(lab: build.MemoryCluster) -> None:
+    await lab.run(STARTUP)
+    await lab.run(opcodes.InstanceSetParams(instance_name="vm1", beparams={"vcpus": 3}))
+    await lab.run(opcodes.InstanceReboot(instance_name="vm1", shutdown_timeout=7))
+    assert [call.timeout for call in lab.nodes.calls_of(calls.InstanceShutdown)] == [7]
+    assert [call.instance.beparams["vcpus"] for call in lab.nodes.calls_of(calls.InstanceStart)] == [1, 3]
 
 
 @pytest.mark.parametrize(("kind", "lingers"), [("soft", True), ("hard", False), ("full", False)])
 async def test_a_guest_that_is_made_again_releases_the_addresses_that_it_lost(
-    house: build.House, kind: str, *, lingers: bool
+    lab: build.MemoryCluster, kind: str, *, lingers: bool
 ) -> None:
-    await house.run(STARTUP)
+    await lab.run(STARTUP)
     lost = instance.Lingering(network="net", ip="192.0.2.11", nic="x1")
-    house.put(msgspec.structs.replace(vm(house), lingering=(lost,)))
-    await house.run(msgspec.structs.replace(REBOOT, reboot_type=kind))
-    assert vm(house).lingering == ((lost,) if lingers else ())
+    lab.put(msgspec.structs.replace(vm(lab), lingering=(lost,)))
+    await lab.run(msgspec.structs.replace(REBOOT, reboot_type=kind))
+    assert vm(lab).lingering == ((lost,) if lingers else ())
 
 
-async def test_a_removed_instance_leaves_nothing(house: build.House) -> None:
-    house.machine("node1").disks["d1"] = 64
-    await house.run(STARTUP)
-    await house.run(REMOVE)
-    assert ("instances", "vm1") not in house.state.names
-    assert (house.machine("node1").disks, house.machine("node1").running) == ({}, {})
-    assert not house.state.addresses.get(("net", "192.0.2.10"))
+async def test_a_removed_instance_leaves_nothing(lab: build.MemoryCluster) -> None:
+    lab.machine("node1").disks["d1"] = 64
+    await lab.run(STARTUP)
+    await lab.run(REMOVE)
+    assert ("instances", "vm1") not in lab.state.names
+    assert (lab.machine("node1").disks, lab.machine("node1").running) == ({}, {})
+    assert not lab.state.addresses.get(("net", "192.0.2.10"))
 
 
-async def test_a_failed_removal_can_be_repeated_or_its_failures_ignored(house: build.House) -> None:
-    house.machine("node1").down = True
+async def test_a_failed_removal_can_be_repeated_or_its_failures_ignored(lab: build.MemoryCluster) -> None:
+    lab.machine("node1").down = True
     with pytest.raises(errors.RemoteError):
-        await house.run(REMOVE)
-    assert vm(house).name == "vm1"
-    await house.run(msgspec.structs.replace(REMOVE, ignore_failures=True))
-    assert ("instances", "vm1") not in house.state.names
-    assert any("ignored" in line for line in house.log.lines)
+        await lab.run(REMOVE)
+    assert vm(lab).name == "vm1"
+    await lab.run(msgspec.structs.replace(REMOVE, ignore_failures=True))
+    assert ("instances", "vm1") not in lab.state.names
+    assert any("ignored" in line for line in lab.log.lines)
 
 
-async def test_a_console_is_of_what_runs(house: build.House) -> None:
+async def test_a_console_is_of_what_runs(lab: build.MemoryCluster) -> None:
     op = opcodes.InstanceConsole(instance_name="vm1")
-    assert "instance vm1 is not running; gnt-instance start vm1" in str(await house.refused(op))
-    await house.run(STARTUP)
-    console = await house.run(op)
+    assert "instance vm1 is not running; gnt-instance start vm1" in str(await lab.refused(op))
+    await lab.run(STARTUP)
+    console = await lab.run(op)
     assert isinstance(console, dict)
     assert (console["instance"], console["kind"]) == ("vm1", "message")
 
@@ -185,15 +187,15 @@ DISK_KEYS = {
 }
 
 
-async def described(house: build.House, **fields: object) -> dict[str, object]:
-    descriptions = await house.run(msgspec.structs.replace(opcodes.InstanceQueryData(), **fields))
+async def described(lab: build.MemoryCluster, **fields: object) -> dict[str, object]:
+    descriptions = await lab.run(msgspec.structs.replace(opcodes.InstanceQueryData(), **fields))
     assert isinstance(descriptions, dict)
     description: dict[str, object] = descriptions["vm1"]
     return description
 
 
-async def test_a_description_has_all_that_clients_know(house: build.House) -> None:
-    description = await described(house)
+async def test_a_description_has_all_that_clients_know(lab: build.MemoryCluster) -> None:
+    description = await described(lab)
     assert set(description) >= KEYS
     disks, nics = description["disks"], description["nics"]
     assert isinstance(disks, list)
@@ -205,14 +207,14 @@ async def test_a_description_has_all_that_clients_know(house: build.House) -> No
 
 
 async def test_a_description_says_up_only_of_what_runs_at_home_and_nothing_of_what_is_not_known(
-    house: build.House,
+    lab: build.MemoryCluster,
 ) -> None:
-    await house.run(STARTUP)
-    assert (await described(house))["run_state"] == "up"
-    assert (await described(house, static=True))["run_state"] is None
-    house.machine("node1").down = True
-    assert (await described(house))["run_state"] is None
+    await lab.run(STARTUP)
+    assert (await described(lab))["run_state"] == "up"
+    assert (await described(lab, static=True))["run_state"] is None
+    lab.machine("node1").down = True
+    assert (await described(lab))["run_state"] is None
 
 
-async def test_a_description_of_an_unknown_instance_is_refused(house: build.House) -> None:
-    assert "vm9" in str(await house.refused(opcodes.InstanceQueryData(instances=("vm1", "vm9"))))
+async def test_a_description_of_an_unknown_instance_is_refused(lab: build.MemoryCluster) -> None:
+    assert "vm9" in str(await lab.refused(opcodes.InstanceQueryData(instances=("vm1", "vm9"))))

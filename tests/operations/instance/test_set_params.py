@@ -39,26 +39,26 @@ def op(*nics: list[object], **fields: object) -> opcodes.InstanceSetParams:
 
 
 @pytest.fixture
-def house() -> build.House:
-    lab = build.House()
+def lab() -> build.MemoryCluster:
+    lab = build.MemoryCluster()
     lab.put(OTHER, GROUP, VM)
     return lab
 
 
-def start(house: build.House, vm: instance.Instance = VM) -> build.Machine:
+def start(lab: build.MemoryCluster, vm: instance.Instance = VM) -> build.Machine:
     """Let the instance run with the NICs it has."""
-    machine, whole = house.machine("node1"), fill.fill(house.state, vm)
+    machine, whole = lab.machine("node1"), fill.fill(lab.state, vm)
     machine.running, machine.plugged = {"vm1": whole}, {nic.uuid: nic for nic in whole.nics}
     return machine
 
 
-def ips(house: build.House) -> list[tuple[str, ...]]:
-    return [nic.ip for nic in house.state.instance("vm1").nics]
+def ips(lab: build.MemoryCluster) -> list[tuple[str, ...]]:
+    return [nic.ip for nic in lab.state.instance("vm1").nics]
 
 
-async def changed(house: build.House, *nics: list[object], **fields: object) -> Mapping[str, object]:
+async def changed(lab: build.MemoryCluster, *nics: list[object], **fields: object) -> Mapping[str, object]:
     """Carry a change out and return what it reports."""
-    return dict(cast("list[tuple[str, object]]", await house.run(op(*nics, **fields))))
+    return dict(cast("list[tuple[str, object]]", await lab.run(op(*nics, **fields))))
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ async def changed(house: build.House, *nics: list[object], **fields: object) -> 
     ],
 )
 async def test_addresses_are_changed_by_place_or_all_at_once(
-    house: build.House, change: object, expected: tuple[str, ...]
+    lab: build.MemoryCluster, change: object, expected: tuple[str, ...]
 ) -> None:
-    assert await changed(house, ["modify", 0, {"ip": change}]) == {"nic.ip/0": list(expected)}
-    assert ips(house) == [expected, SECOND.ip]
+    assert await changed(lab, ["modify", 0, {"ip": change}]) == {"nic.ip/0": list(expected)}
+    assert ips(lab) == [expected, SECOND.ip]
 
 
 @pytest.mark.parametrize(
@@ -101,71 +101,69 @@ async def test_addresses_are_changed_by_place_or_all_at_once(
         ("nopool", "network net1 has no pool nopool"),
     ],
 )
-async def test_addresses_that_cannot_be_given_change_nothing(house: build.House, change: object, message: str) -> None:
-    assert message in str(await house.refused(op(["modify", 0, {"ip": change}])))
+async def test_addresses_that_cannot_be_given_change_nothing(
+    lab: build.MemoryCluster, change: object, message: str
+) -> None:
+    assert message in str(await lab.refused(op(["modify", 0, {"ip": change}])))
 
 
-async def test_a_nic_does_not_grow_beyond_what_one_request_may_ask_for(house: build.House) -> None:
+async def test_a_nic_does_not_grow_beyond_what_one_request_may_ask_for(lab: build.MemoryCluster) -> None:
     many = {str(index): "pool6" for index in range(2, 65)}
-    assert "NIC 0 would have 65 addresses, the maximum is 64" in str(
-        await house.refused(op(["modify", 0, {"ip": many}]))
-    )
+    assert "NIC 0 would have 65 addresses, the maximum is 64" in str(await lab.refused(op(["modify", 0, {"ip": many}])))
     with pytest.raises(errors.InvalidError, match=r"nics.*at most 64 values"):
         op(["modify", 0, {"ip": ["pool6"] * 65}])
 
 
-async def test_an_external_address_needs_force_once(house: build.House) -> None:
-    await changed(house, ["modify", 0, {"ip": "192.0.2.50"}], force=True)
-    await changed(house, ["modify", 0, {"ip": ["192.0.2.11", "192.0.2.50"]}])
-    assert ips(house)[0] == ("192.0.2.11", "192.0.2.50")
+async def test_an_external_address_needs_force_once(lab: build.MemoryCluster) -> None:
+    await changed(lab, ["modify", 0, {"ip": "192.0.2.50"}], force=True)
+    await changed(lab, ["modify", 0, {"ip": ["192.0.2.11", "192.0.2.50"]}])
+    assert ips(lab)[0] == ("192.0.2.11", "192.0.2.50")
 
 
-async def test_changes_are_done_in_order_and_an_address_moves_from_one_nic_to_another(house: build.House) -> None:
+async def test_changes_are_done_in_order_and_an_address_moves_from_one_nic_to_another(lab: build.MemoryCluster) -> None:
     report = await changed(
-        house,
+        lab,
         ["remove", "front", {}],
         ["add", {"ip": ["192.0.2.10", "pool"], "network": "net1", "mac": "AA:00:00:00:00:01"}],
         ["modify", "x2", {"name": "rear"}],
         ["add", 0, {"mode": "routed", "link": "9"}],
     )
-    assert ips(house) == [(), SECOND.ip, ("192.0.2.10", "192.0.2.11")]
-    vm = house.state.instance("vm1")
+    assert ips(lab) == [(), SECOND.ip, ("192.0.2.10", "192.0.2.11")]
+    vm = lab.state.instance("vm1")
     assert vm.nics[2].mac == FIRST.mac
     assert vm.nics[0].nicparams == {"mode": "routed", "link": "9"}
     assert list(report) == ["nic/0", "nic/1", "nic.name/0"]
     assert report["nic.name/0"] == "rear"
 
 
-async def test_the_last_nic_is_meant_where_none_is_named(house: build.House) -> None:
-    await changed(house, ["remove", {}])
-    assert ips(house) == [FIRST.ip]
-    await changed(house, [-1, {"name": "only"}], ["modify", -1, {"ip": []}])
-    assert house.state.instance("vm1").nics[0].name == "only"
-    assert ips(house) == [()]
-    await changed(house, ["remove", -1, {}])
-    assert "the instance has no NIC; the instance has 0, numbered from 0" in str(
-        await house.refused(op(["remove", {}]))
-    )
+async def test_the_last_nic_is_meant_where_none_is_named(lab: build.MemoryCluster) -> None:
+    await changed(lab, ["remove", {}])
+    assert ips(lab) == [FIRST.ip]
+    await changed(lab, [-1, {"name": "only"}], ["modify", -1, {"ip": []}])
+    assert lab.state.instance("vm1").nics[0].name == "only"
+    assert ips(lab) == [()]
+    await changed(lab, ["remove", -1, {}])
+    assert "the instance has no NIC; the instance has 0, numbered from 0" in str(await lab.refused(op(["remove", {}])))
 
 
-async def test_another_network_means_other_addresses_and_another_plug(house: build.House) -> None:
-    report = await changed(house, ["modify", 0, {"network": "net2", "ip": {"0": "pool", "1": "198.51.100.9"}}])
-    nic = house.state.instance("vm1").nics[0]
+async def test_another_network_means_other_addresses_and_another_plug(lab: build.MemoryCluster) -> None:
+    report = await changed(lab, ["modify", 0, {"network": "net2", "ip": {"0": "pool", "1": "198.51.100.9"}}])
+    nic = lab.state.instance("vm1").nics[0]
     assert (nic.ip, nic.network) == (("198.51.100.7", "198.51.100.9"), "other")
     assert nic.nicparams == {"mode": "routed", "link": "main"}
     assert report["nic.network/0"] == "net2"
-    assert ("net", "192.0.2.10") not in house.state.addresses
-    await changed(house, ["modify", 0, {"network": "none", "ip": "none"}])
-    nic = house.state.instance("vm1").nics[0]
+    assert ("net", "192.0.2.10") not in lab.state.addresses
+    await changed(lab, ["modify", 0, {"network": "none", "ip": "none"}])
+    nic = lab.state.instance("vm1").nics[0]
     assert (nic.ip, nic.network, nic.nicparams) == ((), "", {})
-    await changed(house, ["modify", 1, {"network": "net1"}])
-    assert ips(house) == [(), ()]
+    await changed(lab, ["modify", 1, {"network": "net1"}])
+    assert ips(lab) == [(), ()]
 
 
-async def test_the_same_network_keeps_addresses_and_plug(house: build.House) -> None:
-    assert await changed(house, ["modify", 0, {"network": "net1", "name": "back"}]) == {"nic.name/0": "back"}
-    assert ips(house)[0] == FIRST.ip
-    assert house.state.instance("vm1").nics[0].nicparams == FIRST.nicparams
+async def test_the_same_network_keeps_addresses_and_plug(lab: build.MemoryCluster) -> None:
+    assert await changed(lab, ["modify", 0, {"network": "net1", "name": "back"}]) == {"nic.name/0": "back"}
+    assert ips(lab)[0] == FIRST.ip
+    assert lab.state.instance("vm1").nics[0].nicparams == FIRST.nicparams
 
 
 @pytest.mark.parametrize(
@@ -189,100 +187,104 @@ async def test_the_same_network_keeps_addresses_and_plug(house: build.House) -> 
         (["attach", 0, {}], "'attach' is not a NIC action"),
     ],
 )
-async def test_changes_of_nics_that_are_refused(house: build.House, change: list[object], message: str) -> None:
-    assert message in str(await house.refused(op(change)))
+async def test_changes_of_nics_that_are_refused(lab: build.MemoryCluster, change: list[object], message: str) -> None:
+    assert message in str(await lab.refused(op(change)))
 
 
-async def test_two_nics_of_one_name_are_distinguished_by_number(house: build.House) -> None:
-    await changed(house, ["modify", 1, {"name": "front"}])
-    assert "the instance has 2 NICs named front" in str(await house.refused(op(["remove", "front", {}])))
+async def test_two_nics_of_one_name_are_distinguished_by_number(lab: build.MemoryCluster) -> None:
+    await changed(lab, ["modify", 1, {"name": "front"}])
+    assert "the instance has 2 NICs named front" in str(await lab.refused(op(["remove", "front", {}])))
 
 
-async def test_a_ninth_nic_is_refused(house: build.House) -> None:
+async def test_a_ninth_nic_is_refused(lab: build.MemoryCluster) -> None:
     adds: list[list[object]] = [["add", {"mode": "routed"}] for _ in range(7)]
-    assert "instance vm1 would have 9 NICs, the maximum is 8" in str(await house.refused(op(*adds)))
+    assert "instance vm1 would have 9 NICs, the maximum is 8" in str(await lab.refused(op(*adds)))
 
 
-async def test_parameters_are_set_and_default_takes_them_back(house: build.House) -> None:
+async def test_parameters_are_set_and_default_takes_them_back(lab: build.MemoryCluster) -> None:
     report = await changed(
-        house, beparams={"memory": 256, "vcpus": "2"}, hvparams={"migration_mode": "non-live"}, osparams={"dns": "hi"}
+        lab, beparams={"memory": 256, "vcpus": "2"}, hvparams={"migration_mode": "non-live"}, osparams={"dns": "hi"}
     )
     assert report == {
         "be/minmem": 256, "be/maxmem": 256, "be/vcpus": 2, "hv/migration_mode": "non-live", "os/dns": "hi",
     }  # fmt: skip
-    vm = house.state.instance("vm1")
+    vm = lab.state.instance("vm1")
     assert (vm.beparams["vcpus"], vm.hvparams, vm.osparams) == (2, {"migration_mode": "non-live"}, {"dns": "hi"})
     await changed(
-        house, beparams={"vcpus": "default"}, hvparams={"migration_mode": "default"}, osparams={"dns": "default"}
+        lab, beparams={"vcpus": "default"}, hvparams={"migration_mode": "default"}, osparams={"dns": "default"}
     )
-    vm = house.state.instance("vm1")
+    vm = lab.state.instance("vm1")
     assert (vm.beparams, vm.hvparams, vm.osparams) == ({"minmem": 256, "maxmem": 256}, {}, {})
-    assert len(house.nodes.calls_of(calls.HypervisorValidate)) == 2
+    assert len(lab.nodes.calls_of(calls.HypervisorValidate)) == 2
 
 
-async def test_nothing_to_change_is_refused_and_no_difference_is_no_change(house: build.House) -> None:
-    assert "no change of instance vm1 was requested" in str(await house.refused(op()))
-    before = house.state.instance("vm1")
-    assert await changed(house, ["modify", 0, {"ip": ["192.0.2.10", "2001:db8::10"]}]) == {}
-    assert house.state.instance("vm1") is before
+async def test_nothing_to_change_is_refused_and_no_difference_is_no_change(lab: build.MemoryCluster) -> None:
+    assert "no change of instance vm1 was requested" in str(await lab.refused(op()))
+    before = lab.state.instance("vm1")
+    assert await changed(lab, ["modify", 0, {"ip": ["192.0.2.10", "2001:db8::10"]}]) == {}
+    assert lab.state.instance("vm1") is before
 
 
-async def test_a_running_instance_unplugs_updates_and_plugs_nics(house: build.House) -> None:
-    machine = start(house)
+async def test_a_running_instance_unplugs_updates_and_plugs_nics(lab: build.MemoryCluster) -> None:
+    machine = start(lab)
     await changed(
-        house,
+        lab,
         ["modify", 0, {"ip": {"1": "192.0.2.15"}}],
         ["remove", 1, {}],
         ["add", {"ip": "pool", "network": "net2"}],
     )
-    nic_calls = [type(call).__name__ for _, call in house.nodes.made if type(call).__name__.startswith("Nic")]
+    nic_calls = [type(call).__name__ for _, call in lab.nodes.made if type(call).__name__.startswith("Nic")]
     assert nic_calls == ["NicValidate", "NicUnplug", "NicUpdate", "NicPlug"]
-    whole = fill.fill(house.state, house.state.instance("vm1"))
+    whole = fill.fill(lab.state, lab.state.instance("vm1"))
     assert list(machine.plugged.values()) == list(whole.nics)
 
 
-async def test_addresses_that_go_stay_reserved_until_the_guest_has_let_go_of_them(house: build.House) -> None:
-    start(house)
+async def test_addresses_that_go_stay_reserved_until_the_guest_has_let_go_of_them(lab: build.MemoryCluster) -> None:
+    start(lab)
     change = op(["modify", 0, {"ip": {"1": "192.0.2.15"}}], ["remove", 1, {}])
-    plan = await house.plan(change)
-    between = house.state.apply(plan.changes, serial=99).instance("vm1")
+    plan = await lab.plan(change)
+    between = lab.state.apply(plan.changes, serial=99).instance("vm1")
     assert [address.ip for address in between.lingering] == ["2001:db8::10"]
-    await house.run(change)
-    assert not house.state.instance("vm1").lingering
+    await lab.run(change)
+    assert not lab.state.instance("vm1").lingering
 
 
-async def test_an_address_that_the_guest_still_uses_goes_back_to_its_nic_and_to_no_other(house: build.House) -> None:
-    start(house)
-    await changed(house, ["modify", 0, {"ip": {"0": "192.0.2.15"}}], hotplug=False)
-    assert [address.ip for address in house.state.instance("vm1").lingering] == ["192.0.2.10"]
+async def test_an_address_that_the_guest_still_uses_goes_back_to_its_nic_and_to_no_other(
+    lab: build.MemoryCluster,
+) -> None:
+    start(lab)
+    await changed(lab, ["modify", 0, {"ip": {"0": "192.0.2.15"}}], hotplug=False)
+    assert [address.ip for address in lab.state.instance("vm1").lingering] == ["192.0.2.10"]
     taking = op(["modify", 1, {"ip": "192.0.2.10", "network": "net1"}])
-    assert "whose guest still uses it" in str(await house.refused(taking))
-    await changed(house, ["modify", 0, {"ip": {"0": "192.0.2.10"}}])
-    assert ips(house)[0] == ("192.0.2.10", "2001:db8::10")
-    assert not house.state.instance("vm1").lingering
+    assert "whose guest still uses it" in str(await lab.refused(taking))
+    await changed(lab, ["modify", 0, {"ip": {"0": "192.0.2.10"}}])
+    assert ips(lab)[0] == ("192.0.2.10", "2001:db8::10")
+    assert not lab.state.instance("vm1").lingering
 
 
-async def test_another_mac_address_unplugs_and_plugs(house: build.House) -> None:
-    machine = start(house)
-    plan = await house.plan(op(["modify", 0, {"mac": "aa:00:00:00:00:77"}]))
+async def test_another_mac_address_unplugs_and_plugs(lab: build.MemoryCluster) -> None:
+    machine = start(lab)
+    plan = await lab.plan(op(["modify", 0, {"mac": "aa:00:00:00:00:77"}]))
     assert [step.text for step in plan.steps] == [
         "unplug NIC 0 (aa:00:00:00:00:01) of vm1",
         "plug NIC 0 (aa:00:00:00:00:77) into vm1",
     ]
-    await changed(house, ["modify", 0, {"mac": "aa:00:00:00:00:77"}])
+    await changed(lab, ["modify", 0, {"mac": "aa:00:00:00:00:77"}])
     assert machine.plugged["x1"].mac == "aa:00:00:00:00:77"
 
 
-async def test_a_nic_that_only_moves_up_is_left_alone(house: build.House) -> None:
-    start(house)
-    plan = await house.plan(op(["remove", 0, {}]))
+async def test_a_nic_that_only_moves_up_is_left_alone(lab: build.MemoryCluster) -> None:
+    start(lab)
+    plan = await lab.plan(op(["remove", 0, {}]))
     assert [step.text for step in plan.steps] == ["unplug NIC 0 (aa:00:00:00:00:01) of vm1"]
 
 
-async def test_what_a_running_guest_does_not_see_is_said(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
-    start(house)
+async def test_what_a_running_guest_does_not_see_is_said(
+    lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(lab)
     changes: list[list[object]] = [["add", {"mode": "routed"}], ["modify", 0, {"ip": "192.0.2.15"}]]
-    plan = await house.plan(op(*changes, hotplug=False, beparams={"vcpus": 2}))
+    plan = await lab.plan(op(*changes, hotplug=False, beparams={"vcpus": 2}))
     assert [step.text for step in plan.steps] == [
         "instance vm1 is running: its new parameters take effect at its next start",
         "instance vm1 is running: its NIC changes take effect at its next start",
@@ -290,29 +292,29 @@ async def test_what_a_running_guest_does_not_see_is_said(house: build.House, mon
     ]
     original = build._seen
     monkeypatch.setattr(build, "_seen", lambda vm: msgspec.structs.replace(original(vm), hotplug=False))
-    plan = await house.plan(op(*changes))
+    plan = await lab.plan(op(*changes))
     assert [step.text for step in plan.steps] == [
         "reconnect NIC 0 (aa:00:00:00:00:01) of vm1",
         "instance vm1 is running without NIC hotplug: its NIC changes take effect at its next start",
     ]
 
 
-async def test_an_instance_on_a_node_that_is_offline_is_changed_all_the_same(house: build.House) -> None:
-    house.put(msgspec.structs.replace(house.state.nodes["n1"], offline=True))
-    await changed(house, ["modify", 0, {"ip": "pool"}])
-    assert ips(house)[0] == ("192.0.2.11", "2001:db8::10")
-    assert not house.nodes.made
+async def test_an_instance_on_a_node_that_is_offline_is_changed_all_the_same(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(lab.state.nodes["n1"], offline=True))
+    await changed(lab, ["modify", 0, {"ip": "pool"}])
+    assert ips(lab)[0] == ("192.0.2.11", "2001:db8::10")
+    assert not lab.nodes.made
 
 
-async def test_a_bridge_that_is_missing_is_found_before_anything_changes(house: build.House) -> None:
-    await changed(house, ["add", {"network": "net2"}], ["modify", 0, {"ip": "pool"}])
-    (validate_call,) = house.nodes.calls_of(calls.NicValidate)
+async def test_a_bridge_that_is_missing_is_found_before_anything_changes(lab: build.MemoryCluster) -> None:
+    await changed(lab, ["add", {"network": "net2"}], ["modify", 0, {"ip": "pool"}])
+    (validate_call,) = lab.nodes.calls_of(calls.NicValidate)
     assert [(nic.index, nic.mode, nic.link) for nic in validate_call.nics] == [(2, "routed", "main")]
 
 
-def test_networks_old_and_new_are_locked_against_change(house: build.House) -> None:
-    unit = house.unit(op(["add", {"network": "net2"}]))
-    names = {(level.name, name): mode.value for (level, name), mode in unit.locks(house.state).items()}
+def test_networks_old_and_new_are_locked_against_change(lab: build.MemoryCluster) -> None:
+    unit = lab.unit(op(["add", {"network": "net2"}]))
+    names = {(level.name, name): mode.value for (level, name), mode in unit.locks(lab.state).items()}
     assert names == {
         ("INSTANCE", "i1"): "exclusive",
         ("NODE", "n1"): "shared",
@@ -340,34 +342,32 @@ def test_every_form_of_the_contract_is_understood(form: list[object], expected: 
     assert (edits.action, edits.ident) == expected
 
 
-async def test_a_running_guest_gets_other_memory_between_its_bounds(house: build.House) -> None:
-    machine = start(house)
-    done = await changed(house, beparams={"minmem": 64}, runtime_mem="96m")
+async def test_a_running_guest_gets_other_memory_between_its_bounds(lab: build.MemoryCluster) -> None:
+    machine = start(lab)
+    done = await changed(lab, beparams={"minmem": 64}, runtime_mem="96m")
     assert done == {"be/minmem": 64, "runtime_memory": 96}
     assert machine.memory == {"vm1": 96}
     for outside in (60, 132, "1t"):
-        assert "runtime memory of instance vm1 must be 64 to 128 MiB" in str(
-            await house.refused(op(runtime_mem=outside))
-        )
-    assert "memory 'much' is not valid" in str(await house.refused(op(runtime_mem="much")))
+        assert "runtime memory of instance vm1 must be 64 to 128 MiB" in str(await lab.refused(op(runtime_mem=outside)))
+    assert "memory 'much' is not valid" in str(await lab.refused(op(runtime_mem="much")))
     machine.status = msgspec.structs.replace(build.STATUS, memory_free=10)
-    error = await house.refused(op(runtime_mem=2000, beparams={"maxmem": 2000}))
+    error = await lab.refused(op(runtime_mem=2000, beparams={"maxmem": 2000}))
     assert isinstance(error, errors.NoRoomError)
     assert "instance vm1 needs 1872 MiB more memory, node node1 has 10 MiB free" in str(error)
     machine.running.clear()
-    assert "instance vm1 is not running" in str(await house.refused(op(runtime_mem=96)))
+    assert "instance vm1 is not running" in str(await lab.refused(op(runtime_mem=96)))
 
 
-async def test_an_instance_that_is_down_is_put_aside_and_comes_back(house: build.House) -> None:
-    assert await changed(house, offline=True) == {"admin_state": "offline"}
-    assert house.state.instance("vm1").admin_state is instance.AdminState.OFFLINE
-    assert await changed(house, offline=True) == {}
-    assert await changed(house, offline=False) == {"admin_state": "down"}
-    house.put(msgspec.structs.replace(VM, admin_state=instance.AdminState.UP))
-    assert "instance vm1 is recorded as up and cannot be marked offline" in str(await house.refused(op(offline=True)))
+async def test_an_instance_that_is_down_is_put_aside_and_comes_back(lab: build.MemoryCluster) -> None:
+    assert await changed(lab, offline=True) == {"admin_state": "offline"}
+    assert lab.state.instance("vm1").admin_state is instance.AdminState.OFFLINE
+    assert await changed(lab, offline=True) == {}
+    assert await changed(lab, offline=False) == {"admin_state": "down"}
+    lab.put(msgspec.structs.replace(VM, admin_state=instance.AdminState.UP))
+    assert "instance vm1 is recorded as up and cannot be marked offline" in str(await lab.refused(op(offline=True)))
 
 
-async def test_what_only_planning_looks_at_is_not_said_to_wait_for_the_next_start(house: build.House) -> None:
-    start(house)
-    plan = await house.plan(op(beparams={"auto_balance": False, "spindle_use": 2, "minmem": 64}))
+async def test_what_only_planning_looks_at_is_not_said_to_wait_for_the_next_start(lab: build.MemoryCluster) -> None:
+    start(lab)
+    plan = await lab.plan(op(beparams={"auto_balance": False, "spindle_use": 2, "minmem": 64}))
     assert [step.text for step in plan.steps] == []

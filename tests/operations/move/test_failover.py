@@ -137,8 +137,8 @@ class Mirrors(build.FakeNodes):
 A1, A2, A3 = (node.primary_ip for node in build.NODES)
 
 
-class MirroredCluster(build.House):
-    """A house with ``VM`` running on node1, its disk mirrored to node2."""
+class MirroredCluster(build.MemoryCluster):
+    """A cluster with ``VM`` running on node1, its disk mirrored to node2."""
 
     def __init__(self, vm: instance.Instance = VM) -> None:
         super().__init__(*(vm if value is build.VM else value for value in build.FIRST))
@@ -178,10 +178,10 @@ def failover(**more: object) -> opcodes.Opcode:
 
 
 async def test_without_a_target_it_goes_to_its_secondary_node_and_nothing_is_copied() -> None:
-    house = MirroredCluster()
-    await house.run(failover())
-    assert (house.vm.primary_node, house.minors, house.mirrors.started) == ("n2", {"n1", "n2"}, [A2])
-    assert not house.nodes.calls_of(calls.BlockdevCreate)
+    lab = MirroredCluster()
+    await lab.run(failover())
+    assert (lab.vm.primary_node, lab.minors, lab.mirrors.started) == ("n2", {"n1", "n2"}, [A2])
+    assert not lab.nodes.calls_of(calls.BlockdevCreate)
 
 
 @pytest.mark.promise("cluster-107")
@@ -198,41 +198,41 @@ async def test_without_a_target_it_goes_to_its_secondary_node_and_nothing_is_cop
 async def test_it_goes_to_any_node_and_one_of_both_copies_stays(
     dead: str | None, keep: str | None, second: str, gone: str
 ) -> None:
-    house = MirroredCluster()
+    lab = MirroredCluster()
     if dead:
-        house.offline(dead)
-    await house.run(failover(target_node="node3", keep=keep))
-    assert (house.vm.primary_node, house.minors) == ("n3", {"n3", second})
-    assert house.mirrors.started == [A3]
-    assert house.mirrors.copies[A3].local == "UpToDate"
-    assert (gone in house.mirrors.copies) == (dead is not None)
+        lab.offline(dead)
+    await lab.run(failover(target_node="node3", keep=keep))
+    assert (lab.vm.primary_node, lab.minors) == ("n3", {"n3", second})
+    assert lab.mirrors.started == [A3]
+    assert lab.mirrors.copies[A3].local == "UpToDate"
+    assert (gone in lab.mirrors.copies) == (dead is not None)
     # Its port is free when the new pair is recorded, and another disk may get it before the old copy is removed.
-    assert house.mirrors.parted == ({A2} if keep == "primary" else set())
+    assert lab.mirrors.parted == ({A2} if keep == "primary" else set())
 
 
 @pytest.mark.promise("cluster-108")
 @pytest.mark.parametrize("wait", [False, True])
 async def test_it_starts_as_soon_as_the_new_copy_receives_or_when_it_is_complete(wait: bool) -> None:
-    house = MirroredCluster()
-    plan = await house.plan(failover(target_node="node3", wait_for_sync=wait))
+    lab = MirroredCluster()
+    plan = await lab.plan(failover(target_node="node3", wait_for_sync=wait))
     for step in plan.steps:
-        await house.do(step)
+        await lab.do(step)
     assert plan.finish
-    house.change(plan.finish(house.state))
-    assert house.mirrors.copies[A3].local == ("UpToDate" if wait else "Inconsistent")
+    lab.change(plan.finish(lab.state))
+    assert lab.mirrors.copies[A3].local == ("UpToDate" if wait else "Inconsistent")
     for step in plan.after:
         if step.text.startswith("remove disk"):
-            assert house.mirrors.copies[A3].local == "UpToDate"
-        await house.do(step)
-    assert house.mirrors.started == [A3]
+            assert lab.mirrors.copies[A3].local == "UpToDate"
+        await lab.do(step)
+    assert lab.mirrors.started == [A3]
 
 
 async def test_an_unreachable_former_primary_does_not_become_the_new_secondary() -> None:
-    house = MirroredCluster()
-    house.machine("node2").down = True
-    await house.run(failover(target_node="node3", keep="primary"))
-    assert (house.vm.primary_node, house.minors) == ("n3", {"n1", "n3"})
-    assert (house.mirrors.started, house.mirrors.copies[A3].local) == ([A3], "UpToDate")
+    lab = MirroredCluster()
+    lab.machine("node2").down = True
+    await lab.run(failover(target_node="node3", keep="primary"))
+    assert (lab.vm.primary_node, lab.minors) == ("n3", {"n1", "n3"})
+    assert (lab.mirrors.started, lab.mirrors.copies[A3].local) == ([A3], "UpToDate")
 
 
 @pytest.mark.parametrize("keep", ["primary", "secondary"])
@@ -240,151 +240,149 @@ async def test_whatever_breaks_before_the_new_pair_is_recorded_it_runs_again_whe
     op = failover(target_node="node3", keep=keep)
     count = len((await MirroredCluster().plan(op)).steps)
     for broken in range(count):
-        house = MirroredCluster()
-        steps = (await house.plan(op)).steps[: broken + 1]
+        lab = MirroredCluster()
+        steps = (await lab.plan(op)).steps[: broken + 1]
         for step in steps:
-            await house.do(step)
+            await lab.do(step)
         for step in reversed(steps):
-            await house.undo(step)
-        assert house.mirrors.started == [A1], steps[-1].text
-        state = house.mirrors._state(A1)
+            await lab.undo(step)
+        assert lab.mirrors.started == [A1], steps[-1].text
+        state = lab.mirrors._state(A1)
         assert state
         assert state.connection == "Connected"
-        assert A3 not in house.mirrors.copies
+        assert A3 not in lab.mirrors.copies
 
 
 async def test_a_node_with_the_rest_of_a_migration_is_refused_before_the_instance_stops() -> None:
-    house = MirroredCluster()
-    house.machine("node2").running["vm1"] = house.machine("node1").running["vm1"]
-    error = await house.refused(failover())
+    lab = MirroredCluster()
+    lab.machine("node2").running["vm1"] = lab.machine("node1").running["vm1"]
+    error = await lab.refused(failover())
     assert "node node2 has a guest of instance vm1 already" in error.message
     assert error.hint == "gnt-instance migrate --cleanup vm1"
-    assert (house.vm.primary_node, house.mirrors.started) == ("n1", [A1])
+    assert (lab.vm.primary_node, lab.mirrors.started) == ("n1", [A1])
 
 
 @pytest.mark.parametrize("local", ["Inconsistent", "Outdated", "Diskless"])
 async def test_a_copy_that_is_not_complete_is_not_built_on(local: str) -> None:
-    house = MirroredCluster()
-    house.mirrors.copies[A2].local = local
-    error = await house.refused(failover(target_node="node3"))
+    lab = MirroredCluster()
+    lab.mirrors.copies[A2].local = local
+    error = await lab.refused(failover(target_node="node3"))
     assert "is not a usable copy" in error.message
-    assert house.mirrors.started == [A1]
+    assert lab.mirrors.started == [A1]
 
 
 @pytest.mark.parametrize("target", [None, "node3"])
 async def test_a_copy_that_may_have_missed_writes_is_not_failed_over_to(target: str | None) -> None:
-    house = MirroredCluster()
-    house.mirrors.cut = True
-    error = await house.refused(failover(target_node=target))
+    lab = MirroredCluster()
+    lab.mirrors.cut = True
+    error = await lab.refused(failover(target_node=target))
     assert "not connected to the primary copy" in error.message
-    assert house.mirrors.started == [A1]
-    house.mirrors.cut, house.mirrors.late = False, 3
-    await house.run(failover(target_node=target))
-    assert house.vm.primary_node == ("n3" if target else "n2")
+    assert lab.mirrors.started == [A1]
+    lab.mirrors.cut, lab.mirrors.late = False, 3
+    await lab.run(failover(target_node=target))
+    assert lab.vm.primary_node == ("n3" if target else "n2")
 
 
 async def test_a_copy_that_is_behind_catches_up_before_the_better_one_is_given_up() -> None:
-    house = MirroredCluster(structs.replace(VM, admin_state=instance.AdminState.DOWN))
-    house.machine("node1").running.clear()
-    house.mirrors.started = []
-    house.mirrors.copies = {A1: Copy("UpToDate"), A2: Copy("Inconsistent")}
-    await house.run(failover(target_node="node3"))
-    assert (house.vm.primary_node, house.minors) == ("n3", {"n2", "n3"})
-    assert {where: copy.local for where, copy in house.mirrors.copies.items()} == {A2: "UpToDate", A3: "UpToDate"}
+    lab = MirroredCluster(structs.replace(VM, admin_state=instance.AdminState.DOWN))
+    lab.machine("node1").running.clear()
+    lab.mirrors.started = []
+    lab.mirrors.copies = {A1: Copy("UpToDate"), A2: Copy("Inconsistent")}
+    await lab.run(failover(target_node="node3"))
+    assert (lab.vm.primary_node, lab.minors) == ("n3", {"n2", "n3"})
+    assert {where: copy.local for where, copy in lab.mirrors.copies.items()} == {A2: "UpToDate", A3: "UpToDate"}
 
 
 async def test_a_disk_is_written_to_when_its_nodes_have_compared_their_copies() -> None:
-    house = MirroredCluster()
-    house.machine("node1").running.clear()
-    house.mirrors.started = []
-    house.mirrors.copies = {A1: Copy("Inconsistent"), A2: Copy("UpToDate")}
-    house.mirrors.late = 3
-    await house.run(opcodes.InstanceStartup(instance_name="vm1"))
-    assert house.mirrors.started == [A1]
-    assert not any("does not reach" in line for line in house.log.lines)
+    lab = MirroredCluster()
+    lab.machine("node1").running.clear()
+    lab.mirrors.started = []
+    lab.mirrors.copies = {A1: Copy("Inconsistent"), A2: Copy("UpToDate")}
+    lab.mirrors.late = 3
+    await lab.run(opcodes.InstanceStartup(instance_name="vm1"))
+    assert lab.mirrors.started == [A1]
+    assert not any("does not reach" in line for line in lab.log.lines)
 
 
 async def test_nodes_that_never_find_each_other_do_not_keep_an_instance_down() -> None:
-    house = MirroredCluster()
-    house.machine("node1").running.clear()
-    house.mirrors.started = []
-    house.mirrors.copies = {A1: Copy("UpToDate"), A2: Copy("UpToDate")}
-    house.mirrors.cut = True
-    await house.run(opcodes.InstanceStartup(instance_name="vm1"))
-    assert house.mirrors.started == [A1]
-    assert any("node node1 does not reach its peer" in line for line in house.log.lines)
+    lab = MirroredCluster()
+    lab.machine("node1").running.clear()
+    lab.mirrors.started = []
+    lab.mirrors.copies = {A1: Copy("UpToDate"), A2: Copy("UpToDate")}
+    lab.mirrors.cut = True
+    await lab.run(opcodes.InstanceStartup(instance_name="vm1"))
+    assert lab.mirrors.started == [A1]
+    assert any("node node1 does not reach its peer" in line for line in lab.log.lines)
 
 
 async def test_a_migration_does_not_open_a_copy_that_may_have_missed_writes() -> None:
-    house = MirroredCluster()
-    house.mirrors.cut = True
+    lab = MirroredCluster()
+    lab.mirrors.cut = True
     with pytest.raises(
         errors.ExecutionError,
         match="disk 0 of instance vm1 is degraded and does not synchronize: connection WFConnection, peer DUnknown",
     ):
-        await house.run(opcodes.InstanceMigrate(instance_name="vm1"))
-    assert not house.nodes.calls_of(calls.BlockdevOpen)
-    assert house.vm.primary_node == "n1"
+        await lab.run(opcodes.InstanceMigrate(instance_name="vm1"))
+    assert not lab.nodes.calls_of(calls.BlockdevOpen)
+    assert lab.vm.primary_node == "n1"
 
 
 async def test_neither_copy_left_is_refused() -> None:
-    house = MirroredCluster()
-    house.offline("node1")
-    house.offline("node2")
-    assert "neither" in (await house.refused(failover(target_node="node3"))).message
+    lab = MirroredCluster()
+    lab.offline("node1")
+    lab.offline("node2")
+    assert "neither" in (await lab.refused(failover(target_node="node3"))).message
 
 
 async def test_a_node_that_is_silent_is_not_taken_for_dead() -> None:
-    house = MirroredCluster()
-    house.machine("node1").down = True
-    error = await house.refused(failover(target_node="node3"))
+    lab = MirroredCluster()
+    lab.machine("node1").down = True
+    error = await lab.refused(failover(target_node="node3"))
     assert "offline yes node1" in error.hint
-    house.mirrors.started = []  # it is dead, as its user says
-    await house.run(failover(target_node="node3", ignore_consistency=True))
-    assert house.vm.primary_node == "n3"
+    lab.mirrors.started = []  # it is dead, as its user says
+    await lab.run(failover(target_node="node3", ignore_consistency=True))
+    assert lab.vm.primary_node == "n3"
 
 
 async def test_a_volume_group_without_room_is_refused() -> None:
-    house = MirroredCluster()
+    lab = MirroredCluster()
     full = (calls.StorageInfo(kind="plain", path="xenvg", free=100, total=9000),)
-    house.machine("node3").status = structs.replace(build.STATUS, storage=full)
-    assert "xenvg" in (await house.refused(failover(target_node="node3"))).message
+    lab.machine("node3").status = structs.replace(build.STATUS, storage=full)
+    assert "xenvg" in (await lab.refused(failover(target_node="node3"))).message
 
 
 async def test_an_instance_that_is_down_stays_down() -> None:
-    house = MirroredCluster(structs.replace(VM, admin_state=instance.AdminState.DOWN))
-    house.mirrors.started = []
-    house.machine("node1").running.clear()
-    await house.run(failover(target_node="node3"))
-    assert (house.vm.primary_node, house.mirrors.started) == ("n3", [])
-    assert {where: copy.mirror for where, copy in house.mirrors.copies.items()} == {A2: None, A3: None}
+    lab = MirroredCluster(structs.replace(VM, admin_state=instance.AdminState.DOWN))
+    lab.mirrors.started = []
+    lab.machine("node1").running.clear()
+    await lab.run(failover(target_node="node3"))
+    assert (lab.vm.primary_node, lab.mirrors.started) == ("n3", [])
+    assert {where: copy.mirror for where, copy in lab.mirrors.copies.items()} == {A2: None, A3: None}
 
 
 async def test_a_new_secondary_node_has_all_of_the_disks_before_the_old_one_gives_its_copy_up() -> None:
-    house = MirroredCluster()
+    lab = MirroredCluster()
     op = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "vm1", "mode": "replace_new_secondary"}
-    plan = await house.plan(opcodes.decode({**op, "remote_node": "node3"}))
+    plan = await lab.plan(opcodes.decode({**op, "remote_node": "node3"}))
     for step in plan.steps:
-        await house.do(step)
-    assert {where: copy.local for where, copy in house.mirrors.copies.items()} == dict.fromkeys(
-        (A1, A2, A3), "UpToDate"
-    )
-    assert house.mirrors.parted == {A2}
+        await lab.do(step)
+    assert {where: copy.local for where, copy in lab.mirrors.copies.items()} == dict.fromkeys((A1, A2, A3), "UpToDate")
+    assert lab.mirrors.parted == {A2}
     for step in plan.after:
-        await house.do(step)
-    assert {*house.mirrors.copies} == {A1, A3}
+        await lab.do(step)
+    assert {*lab.mirrors.copies} == {A1, A3}
 
 
 @pytest.mark.promise("cluster-109")
 async def test_a_migration_goes_to_no_node_without_a_copy_of_the_disks() -> None:
-    house = MirroredCluster()
+    lab = MirroredCluster()
     op = opcodes.InstanceMigrate(instance_name="vm1", target_node="node3")
-    assert "no copy of its disks" in (await house.refused(op)).message
+    assert "no copy of its disks" in (await lab.refused(op)).message
 
 
 @pytest.mark.promise("cluster-153")
 async def test_an_evacuation_replaces_each_copy_that_its_node_keeps_by_a_job_of_its_own() -> None:
-    house = MirroredCluster()
+    lab = MirroredCluster()
     nic = build.VM.nics[0]
     mirror = instance.Mirror(minors={"n1": 1, "n2": 1}, port=11001, secret="t")
     second = structs.replace(
@@ -394,10 +392,10 @@ async def test_an_evacuation_replaces_each_copy_that_its_node_keeps_by_a_job_of_
         nics=(structs.replace(nic, uuid="x2", mac="aa:00:00:00:00:02", ip=()),),
         disks=(structs.replace(DISK, uuid="d2", mirror=mirror),),
     )
-    house.put(second)
+    lab.put(second)
     jobs, more = cast(
         "tuple[list[list[opcodes.Opcode]], dict[str, object]]",
-        await house.run(opcodes.NodeEvacuate(node_name="node2", mode="secondary-only")),
+        await lab.run(opcodes.NodeEvacuate(node_name="node2", mode="secondary-only")),
     )
     assert more == {"stay": {}}
     assert (

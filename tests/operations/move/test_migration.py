@@ -14,13 +14,13 @@ VM = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=i
 TO_3 = opcodes.InstanceMigrate(instance_name="vm1", target_node="node3")
 
 
-def house(vm: instance.Instance = VM) -> build.House:
-    lab = build.House(*(vm if value is build.VM else value for value in build.FIRST))
+def build_lab(vm: instance.Instance = VM) -> build.MemoryCluster:
+    lab = build.MemoryCluster(*(vm if value is build.VM else value for value in build.FIRST))
     lab.machine("node1").running["vm1"] = fill.fill(lab.state, vm)
     return lab
 
 
-def runs(lab: build.House) -> list[str]:
+def runs(lab: build.MemoryCluster) -> list[str]:
     """Return where the guest's processors may run."""
     machines = [(node.name, lab.machine(node.name)) for node in build.NODES]
     return [
@@ -30,7 +30,7 @@ def runs(lab: build.House) -> list[str]:
     ]
 
 
-async def fails(lab: build.House, op: opcodes.Opcode) -> errors.GantryError:
+async def fails(lab: build.MemoryCluster, op: opcodes.Opcode) -> errors.GantryError:
     """Do what the processor does when a step fails."""
     plan, done = await lab.plan(op), []
     try:
@@ -45,7 +45,7 @@ async def fails(lab: build.House, op: opcodes.Opcode) -> errors.GantryError:
 
 
 async def test_the_other_node_is_recorded_before_anything_runs_there() -> None:
-    lab = house()
+    lab = build_lab()
     plan = await lab.plan(TO_3)
     for step in plan.steps:
         await lab.do(step)
@@ -60,7 +60,7 @@ async def test_the_other_node_is_recorded_before_anything_runs_there() -> None:
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 async def test_a_migration_that_fails_lets_it_go_on_where_it_was(status: str) -> None:
-    lab = house()
+    lab = build_lab()
     lab.machine("node1").progress = calls.MigrationStatus(status=status, reason="the target died")
     error = await fails(lab, TO_3)
     assert "the target died" in error.message
@@ -69,7 +69,7 @@ async def test_a_migration_that_fails_lets_it_go_on_where_it_was(status: str) ->
 
 
 async def test_a_target_that_dies_half_way_is_no_obstacle_to_going_on() -> None:
-    lab = house()
+    lab = build_lab()
     plan = await lab.plan(TO_3)
     for step in plan.steps:
         await lab.do(step)
@@ -80,7 +80,7 @@ async def test_a_target_that_dies_half_way_is_no_obstacle_to_going_on() -> None:
 
 
 async def test_a_migration_to_a_node_that_falls_silent_is_given_up() -> None:
-    lab = house()
+    lab = build_lab()
     lab.machine("node1").progress = calls.MigrationStatus(status="active", transferred=1 << 20, total=1 << 30)
     async with asyncio.timeout(60):
         ending = asyncio.ensure_future(fails(lab, TO_3))
@@ -96,7 +96,7 @@ async def test_a_migration_to_a_node_that_falls_silent_is_given_up() -> None:
 
 
 async def test_a_target_that_is_silent_at_the_end_is_for_a_cleanup() -> None:
-    lab = house()
+    lab = build_lab()
     plan = await lab.plan(TO_3)
     for step in plan.steps:
         await lab.do(step)
@@ -116,7 +116,7 @@ async def test_a_target_that_is_silent_at_the_end_is_for_a_cleanup() -> None:
 
 
 async def test_a_cleanup_after_a_stop_clears_the_paused_guest_on_the_source() -> None:
-    lab = house()
+    lab = build_lab()
     plan = await lab.plan(TO_3)
     for step in plan.steps:
         await lab.do(step)
@@ -131,7 +131,7 @@ async def test_a_cleanup_after_a_stop_clears_the_paused_guest_on_the_source() ->
 
 
 async def test_a_cleanup_leaves_the_paused_guest_of_a_removed_instance_of_the_same_name() -> None:
-    lab = house()
+    lab = build_lab()
     removed = structs.replace(VM, uuid="removed")
     lab.machine("node2").running["vm1"] = fill.fill(lab.state, removed)
     lab.machine("node2").state["vm1"] = "migrated"
@@ -143,7 +143,7 @@ async def test_a_cleanup_leaves_the_paused_guest_of_a_removed_instance_of_the_sa
 
 
 async def test_a_canceled_job_stops_the_migration() -> None:
-    lab = house()
+    lab = build_lab()
     lab.machine("node1").progress = calls.MigrationStatus(status="active", total=1 << 30)
     lab.canceled = True
     lab.machine("node1").state["vm1"] = "running"
@@ -154,7 +154,7 @@ async def test_a_canceled_job_stops_the_migration() -> None:
 
 
 async def test_one_that_is_down_is_not_migrated_unless_it_may_fail_over() -> None:
-    lab = house()
+    lab = build_lab()
     lab.machine("node1").running.clear()
     assert "instance vm1 cannot be migrated: it is not running" in (await lab.refused(TO_3)).message
     await lab.run(structs.replace(TO_3, allow_failover=True))
@@ -162,14 +162,14 @@ async def test_one_that_is_down_is_not_migrated_unless_it_may_fail_over() -> Non
 
 
 async def test_the_parameter_always_failover_is_obeyed() -> None:
-    lab = house(structs.replace(VM, beparams={"always_failover": True}))
+    lab = build_lab(structs.replace(VM, beparams={"always_failover": True}))
     assert "always_failover" in (await lab.refused(TO_3)).message
 
 
 async def test_both_nodes_write_to_mirrored_disks_only_while_it_moves() -> None:
     mirror = instance.Mirror(minors={"n1": 0, "n2": 0}, port=11000, secret="s")
     disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
-    lab = house(structs.replace(VM, disk_template="drbd", disks=(disk,)))
+    lab = build_lab(structs.replace(VM, disk_template="drbd", disks=(disk,)))
     for name in ("node1", "node2"):
         lab.machine(name).disks["d1"] = 64
         lab.machine(name).active["d1"] = "primary" if name == "node1" else "secondary"

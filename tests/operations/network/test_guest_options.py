@@ -19,34 +19,34 @@ FULL = Spec(
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House()
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster()
 
 
-async def changed(house: build.House, *mods: opcodes.SubnetMod) -> tuple[network.Subnet, ...]:
-    await house.run(opcodes.NetworkSetParams(network_name="spare", subnets=mods))
-    return house.state.network("spare").subnets
+async def changed(lab: build.MemoryCluster, *mods: opcodes.SubnetMod) -> tuple[network.Subnet, ...]:
+    await lab.run(opcodes.NetworkSetParams(network_name="spare", subnets=mods))
+    return lab.state.network("spare").subnets
 
 
-async def refused(house: build.House, *mods: opcodes.SubnetMod) -> errors.GantryError:
-    return await house.refused(opcodes.NetworkSetParams(network_name="spare", subnets=mods))
+async def refused(lab: build.MemoryCluster, *mods: opcodes.SubnetMod) -> errors.GantryError:
+    return await lab.refused(opcodes.NetworkSetParams(network_name="spare", subnets=mods))
 
 
 def adding(spec: opcodes.SubnetSpec) -> opcodes.SubnetMod:
     return Mod(action="add", **{name: getattr(spec, name) for name in spec.__struct_fields__})
 
 
-async def test_a_subnet_keeps_what_it_tells(house: build.House) -> None:
-    (subnet,) = await changed(house, adding(FULL))
+async def test_a_subnet_keeps_what_it_tells(lab: build.MemoryCluster) -> None:
+    (subnet,) = await changed(lab, adding(FULL))
     assert (subnet.description, subnet.tags, subnet.host_routes) == ("for guests", ("a=b",), (ROUTE,))
     assert subnet.dns_nameservers == ("10.0.0.2", "2001:db8::53")
     assert [pool.range for pool in subnet.pools] == ["10.0.0.10-10.0.0.19", "10.0.0.40-10.0.0.49"]
     assert (subnet.ctime, subnet.mtime, subnet.serial_no) == (1000.0, 1000.0, 1)
 
 
-async def test_what_is_not_named_stays_and_a_change_counts(house: build.House) -> None:
-    await changed(house, adding(FULL))
-    (subnet,) = await changed(house, Mod(action="modify", ident="10.0.0.0/24", dns_nameservers=(), host_routes=()))
+async def test_what_is_not_named_stays_and_a_change_counts(lab: build.MemoryCluster) -> None:
+    await changed(lab, adding(FULL))
+    (subnet,) = await changed(lab, Mod(action="modify", ident="10.0.0.0/24", dns_nameservers=(), host_routes=()))
     assert (subnet.description, subnet.dns_nameservers, subnet.host_routes, subnet.serial_no) == (
         "for guests",
         (),
@@ -55,12 +55,12 @@ async def test_what_is_not_named_stays_and_a_change_counts(house: build.House) -
     )
 
 
-async def test_other_pools_take_the_place_of_all_and_one_that_stays_keeps_its_name(house: build.House) -> None:
-    await changed(house, adding(FULL))
+async def test_other_pools_take_the_place_of_all_and_one_that_stays_keeps_its_name(lab: build.MemoryCluster) -> None:
+    await changed(lab, adding(FULL))
     named = opcodes.PoolMod(action="modify", ident="10.0.0.10-10.0.0.19", name="web")
-    await house.run(opcodes.NetworkSetParams(network_name="spare", pools=(named,)))
+    await lab.run(opcodes.NetworkSetParams(network_name="spare", pools=(named,)))
     mod = Mod(action="modify", ident="10.0.0.0/24", pools=("10.0.0.20-10.0.0.29", "10.0.0.10-10.0.0.19"))
-    (subnet,) = await changed(house, mod)
+    (subnet,) = await changed(lab, mod)
     assert [(pool.range, pool.name) for pool in subnet.pools] == [
         ("10.0.0.20-10.0.0.29", ""),
         ("10.0.0.10-10.0.0.19", "web"),
@@ -79,9 +79,9 @@ async def test_other_pools_take_the_place_of_all_and_one_that_stays_keeps_its_na
     ],
 )
 async def test_options_that_a_subnet_cannot_announce_are_refused(
-    house: build.House, fields: dict[str, object], message: str
+    lab: build.MemoryCluster, fields: dict[str, object], message: str
 ) -> None:
-    error = await refused(house, Mod(action="add", cidr="10.0.0.0/24", **fields))  # type: ignore[arg-type]
+    error = await refused(lab, Mod(action="add", cidr="10.0.0.0/24", **fields))  # type: ignore[arg-type]
     assert isinstance(error, errors.InvalidError)
     assert message in str(error)
 
@@ -94,26 +94,26 @@ async def test_options_that_a_subnet_cannot_announce_are_refused(
     ],
 )
 async def test_ipv6_modes_that_do_not_fit_are_refused(
-    house: build.House, cidr: str, address_mode: str, ra_mode: str, message: str
+    lab: build.MemoryCluster, cidr: str, address_mode: str, ra_mode: str, message: str
 ) -> None:
     raw = {"action": "add", "cidr": cidr, "ipv6_address_mode": address_mode, "ipv6_ra_mode": ra_mode}
     op = opcodes.decode({"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": "spare", "subnets": [raw]})
-    assert message in str(await house.refused(op))
+    assert message in str(await lab.refused(op))
 
 
-async def test_ipv6_modes_are_for_ever(house: build.House) -> None:
-    await changed(house, Mod(action="add", cidr="2001:db8:7::/64", ipv6_ra_mode="slaac"))
-    error = await refused(house, Mod(action="modify", ident="2001:db8:7::/64", ipv6_ra_mode=""))
+async def test_ipv6_modes_are_for_ever(lab: build.MemoryCluster) -> None:
+    await changed(lab, Mod(action="add", cidr="2001:db8:7::/64", ipv6_ra_mode="slaac"))
+    error = await refused(lab, Mod(action="modify", ident="2001:db8:7::/64", ipv6_ra_mode=""))
     assert "ipv6_ra_mode is valid for a new subnet only and cannot be changed" in str(error)
 
 
-async def test_a_subnet_is_made_once_under_its_uuid(house: build.House) -> None:
+async def test_a_subnet_is_made_once_under_its_uuid(lab: build.MemoryCluster) -> None:
     uuid = "11111111-2222-4333-8444-555555555555"
-    await changed(house, Mod(action="add", cidr="10.0.0.0/24", uuid=uuid))
+    await changed(lab, Mod(action="add", cidr="10.0.0.0/24", uuid=uuid))
     op = opcodes.NetworkAdd(network_name="n", subnets=(Spec(cidr="10.1.0.0/24", uuid=uuid),))
-    assert isinstance(await house.refused(op), errors.ExistsError)
+    assert isinstance(await lab.refused(op), errors.ExistsError)
 
 
-async def test_a_dry_run_says_what_a_subnet_tells(house: build.House) -> None:
-    plan = await house.plan(opcodes.NetworkSetParams(network_name="spare", subnets=(adding(FULL),)))
+async def test_a_dry_run_says_what_a_subnet_tells(lab: build.MemoryCluster) -> None:
+    plan = await lab.plan(opcodes.NetworkSetParams(network_name="spare", subnets=(adding(FULL),)))
     assert "subnet 10.0.0.0/24: host_routes none becomes 10.9.0.0/16 via 10.0.0.9" in plan.lines

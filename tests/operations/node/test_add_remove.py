@@ -12,25 +12,25 @@ ADD = opcodes.NodeAdd(node_name="node4", primary_ip="203.0.113.4", join_token=bu
 
 
 @pytest.fixture
-def house() -> build.House:
-    lab = build.House()
+def lab() -> build.MemoryCluster:
+    lab = build.MemoryCluster()
     lab.nodes.machines["203.0.113.4"] = build.Machine(joined=False)
     return lab
 
 
-async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(house: build.House) -> None:
-    await house.run(ADD)
-    node = house.state.node("node4")
+async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(lab: build.MemoryCluster) -> None:
+    await lab.run(ADD)
+    node = lab.state.node("node4")
     assert (node.group, node.port, node.master_candidate, node.accelerator) == ("g", 1811, True, "tcg")
     assert node.accelerator_reason == "there is no /dev/kvm"
-    machine = house.machine("node4")
+    machine = lab.machine("node4")
     assert machine.joined
     assert machine.files == {
         "ssconf": "written",
         "authority.pem": "first",
         "authority.key": "authority's key",
     }
-    join, enrol = (call for _, call in house.nodes.made if isinstance(call, calls.Join | calls.Enrol))
+    join, enrol = (call for _, call in lab.nodes.made if isinstance(call, calls.Join | calls.Enrol))
     assert join == calls.Join(
         secret="secret", cluster="lab.example", node="node4", uuid=node.uuid, address="203.0.113.4"
     )
@@ -40,43 +40,43 @@ async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(h
     assert enrol.masters == (f"{node.uuid}={issued.key}",)
 
 
-async def test_a_node_whose_clock_is_wrong_gets_no_certificate(house: build.House) -> None:
-    house.nodes.machines["203.0.113.4"].clock = build.NOW + 3 * 86400
+async def test_a_node_whose_clock_is_wrong_gets_no_certificate(lab: build.MemoryCluster) -> None:
+    lab.nodes.machines["203.0.113.4"].clock = build.NOW + 3 * 86400
     with pytest.raises(errors.EnvironmentFaultError) as refused:
-        await house.run(ADD)
+        await lab.run(ADD)
     assert str(refused.value) == (
         "node node4 cannot join: its clock is 3.0 days ahead, it shows 1970-01-04 00:16:40 UTC and this machine's "
         "clock 1970-01-01 00:16:40 UTC; the limit is 2 days; set both clocks, for example by NTP, "
         "and repeat the command"
     )
-    assert not [call for _, call in house.nodes.made if isinstance(call, calls.Join | calls.Enrol)]
+    assert not [call for _, call in lab.nodes.made if isinstance(call, calls.Join | calls.Enrol)]
 
 
-async def test_a_cluster_without_kvm_does_not_ask_a_node_for_its_accelerator(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("fake",)))
-    await house.run(ADD)
-    assert [call.probe for call in house.nodes.calls_of(calls.NodeInfo)] == [False]
-    node = house.state.node("node4")
+async def test_a_cluster_without_kvm_does_not_ask_a_node_for_its_accelerator(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("fake",)))
+    await lab.run(ADD)
+    assert [call.probe for call in lab.nodes.calls_of(calls.NodeInfo)] == [False]
+    node = lab.state.node("node4")
     assert (node.accelerator, node.accelerator_reason) == ("", "")
 
 
 @pytest.mark.promise("cluster-86")
-async def test_a_node_that_is_no_candidate_has_the_masters_name_and_no_key(house: build.House) -> None:
-    await house.run(msgspec.structs.replace(ADD, master_capable=False))
-    assert house.state.node("node4").master_candidate is False
-    assert house.machine("node4").files == {"ssconf": "written"}
+async def test_a_node_that_is_no_candidate_has_the_masters_name_and_no_key(lab: build.MemoryCluster) -> None:
+    await lab.run(msgspec.structs.replace(ADD, master_capable=False))
+    assert lab.state.node("node4").master_candidate is False
+    assert lab.machine("node4").files == {"ssconf": "written"}
 
 
-async def test_a_full_pool_of_candidates_takes_no_more(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
-    await house.run(ADD)
-    assert house.state.node("node4").master_candidate is False
+async def test_a_full_pool_of_candidates_takes_no_more(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    await lab.run(ADD)
+    assert lab.state.node("node4").master_candidate is False
 
 
-async def test_a_node_can_go_to_a_group(house: build.House) -> None:
-    house.put(cluster.NodeGroup(uuid="g2", name="a-group"))
-    await house.run(msgspec.structs.replace(ADD, group="a-group"))
-    assert house.state.node("node4").group == "g2"
+async def test_a_node_can_go_to_a_group(lab: build.MemoryCluster) -> None:
+    lab.put(cluster.NodeGroup(uuid="g2", name="a-group"))
+    await lab.run(msgspec.structs.replace(ADD, group="a-group"))
+    assert lab.state.node("node4").group == "g2"
 
 
 @pytest.mark.parametrize(
@@ -91,54 +91,56 @@ async def test_a_node_can_go_to_a_group(house: build.House) -> None:
         ({"group": "nobody"}, "no such node group: nobody"),
     ],
 )
-async def test_nodes_that_are_refused(house: build.House, fields: dict[str, object], message: str) -> None:
-    assert message in str(await house.refused(msgspec.structs.replace(ADD, **fields)))
+async def test_nodes_that_are_refused(lab: build.MemoryCluster, fields: dict[str, object], message: str) -> None:
+    assert message in str(await lab.refused(msgspec.structs.replace(ADD, **fields)))
 
 
-async def test_a_token_that_is_none_is_refused_before_anything_travels(house: build.House) -> None:
+async def test_a_token_that_is_none_is_refused_before_anything_travels(lab: build.MemoryCluster) -> None:
     with pytest.raises(errors.InvalidError, match="this is not a join token"):
-        await house.run(msgspec.structs.replace(ADD, join_token="x"))
-    assert house.nodes.made == []
+        await lab.run(msgspec.structs.replace(ADD, join_token="x"))
+    assert lab.nodes.made == []
 
 
-async def test_two_nodes_may_share_an_address_with_different_ports(house: build.House) -> None:
-    await house.plan(msgspec.structs.replace(ADD, primary_ip="203.0.113.1", port=1812, dry_run=True))
+async def test_two_nodes_may_share_an_address_with_different_ports(lab: build.MemoryCluster) -> None:
+    await lab.plan(msgspec.structs.replace(ADD, primary_ip="203.0.113.1", port=1812, dry_run=True))
 
 
-async def test_a_dry_run_asks_no_machine(house: build.House) -> None:
-    plan = await house.plan(msgspec.structs.replace(ADD, dry_run=True))
+async def test_a_dry_run_asks_no_machine(lab: build.MemoryCluster) -> None:
+    plan = await lab.plan(msgspec.structs.replace(ADD, dry_run=True))
     assert plan.lines == ["add node node4 at 203.0.113.4"]
-    assert house.nodes.made == []
+    assert lab.nodes.made == []
 
 
-async def test_the_state_has_the_key_of_a_machine_before_the_machine_is_called_as_a_node(house: build.House) -> None:
+async def test_the_state_has_the_key_of_a_machine_before_the_machine_is_called_as_a_node(
+    lab: build.MemoryCluster,
+) -> None:
     recorded: list[tuple[str, ...]] = []
 
     class Watched(build.FakeNodes):
         async def call(self, target: targets.Target, call: calls.Call[build.Result]) -> build.Result:
             if target.name == "node4":
-                recorded.append(house.state.node("node4").certificate.keys)
+                recorded.append(lab.state.node("node4").certificate.keys)
             return await super().call(target, call)
 
     watched = Watched()
-    watched.machines = house.nodes.machines
-    house.nodes = house.environment.nodes = watched
-    await house.run(ADD)
+    watched.machines = lab.nodes.machines
+    lab.nodes = lab.environment.nodes = watched
+    await lab.run(ADD)
     assert set(recorded) == {(security.key_of_request(build.REQUEST.encode()),)}
-    assert house.state.node("node4").joining is False
+    assert lab.state.node("node4").joining is False
 
 
-async def test_a_node_without_instances_leaves(house: build.House) -> None:
-    await house.run(opcodes.NodeRemove(node_name="node2"))
-    assert ("nodes", "node2") not in house.state.names
-    assert house.nodes.machines["203.0.113.2"].joined is False
+async def test_a_node_without_instances_leaves(lab: build.MemoryCluster) -> None:
+    await lab.run(opcodes.NodeRemove(node_name="node2"))
+    assert ("nodes", "node2") not in lab.state.names
+    assert lab.nodes.machines["203.0.113.2"].joined is False
 
 
-async def test_an_unreachable_node_is_removed_all_the_same(house: build.House) -> None:
-    house.machine("node2").down = True
-    await house.run(opcodes.NodeRemove(node_name="node2"))
-    assert ("nodes", "node2") not in house.state.names
-    assert any("node2 was removed, but" in line for line in house.log.lines)
+async def test_an_unreachable_node_is_removed_all_the_same(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").down = True
+    await lab.run(opcodes.NodeRemove(node_name="node2"))
+    assert ("nodes", "node2") not in lab.state.names
+    assert any("node2 was removed, but" in line for line in lab.log.lines)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,6 @@ async def test_an_unreachable_node_is_removed_all_the_same(house: build.House) -
         ("node9", "no such node: node9"),
     ],
 )
-async def test_nodes_that_are_needed_stay(house: build.House, name: str, message: str) -> None:
-    house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
-    assert message in str(await house.refused(opcodes.NodeRemove(node_name=name)))
+async def test_nodes_that_are_needed_stay(lab: build.MemoryCluster, name: str, message: str) -> None:
+    lab.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
+    assert message in str(await lab.refused(opcodes.NodeRemove(node_name=name)))

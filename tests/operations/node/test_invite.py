@@ -19,20 +19,20 @@ ADD = opcodes.NodeAdd(
 
 
 @pytest.fixture
-def house() -> build.House:
-    lab = build.House()
+def lab() -> build.MemoryCluster:
+    lab = build.MemoryCluster()
     lab.nodes.machines["203.0.113.4"] = build.Machine(joined=False)
     return lab
 
 
-def words(house: build.House) -> list[tuple[str, str]]:
-    return [(each.node, invitations.state_of(each, build.NOW)) for each in house.state.the_cluster.invitations]
+def words(lab: build.MemoryCluster) -> list[tuple[str, str]]:
+    return [(each.node, invitations.state_of(each, build.NOW)) for each in lab.state.the_cluster.invitations]
 
 
-async def test_an_invitation_has_the_options_of_an_addition_and_ends_after_an_hour(house: build.House) -> None:
+async def test_an_invitation_has_the_options_of_an_addition_and_ends_after_an_hour(lab: build.MemoryCluster) -> None:
     op = msgspec.structs.replace(INVITE, primary_ip="203.0.113.4", port=1900, group="default", vm_capable=False)
-    await house.run(op)
-    assert house.state.the_cluster.invitations == (
+    await lab.run(op)
+    assert lab.state.the_cluster.invitations == (
         cluster.Invitation(
             node="node4",
             secret_hash=HASH,
@@ -57,35 +57,35 @@ async def test_an_invitation_has_the_options_of_an_addition_and_ends_after_an_ho
     ],
 )
 async def test_what_an_addition_would_refuse_is_not_invited(
-    house: build.House, fields: dict[str, object], message: str
+    lab: build.MemoryCluster, fields: dict[str, object], message: str
 ) -> None:
-    assert message in str(await house.refused(msgspec.structs.replace(INVITE, **fields)))
+    assert message in str(await lab.refused(msgspec.structs.replace(INVITE, **fields)))
 
 
-async def test_a_node_that_joined_has_used_its_invitation_up(house: build.House) -> None:
-    await house.run(INVITE)
-    await house.run(ADD)
-    assert words(house) == [("node4", "used")]
-    assert "the token was used: it admitted node4 at 203.0.113.4" in str(await house.refused(ADD))
+async def test_a_node_that_joined_has_used_its_invitation_up(lab: build.MemoryCluster) -> None:
+    await lab.run(INVITE)
+    await lab.run(ADD)
+    assert words(lab) == [("node4", "used")]
+    assert "the token was used: it admitted node4 at 203.0.113.4" in str(await lab.refused(ADD))
 
 
-async def test_a_node_that_failed_to_join_has_not(house: build.House) -> None:
-    await house.run(INVITE)
-    house.nodes.machines["203.0.113.4"].clock = build.NOW + 3 * 86400
+async def test_a_node_that_failed_to_join_has_not(lab: build.MemoryCluster) -> None:
+    await lab.run(INVITE)
+    lab.nodes.machines["203.0.113.4"].clock = build.NOW + 3 * 86400
     with pytest.raises(errors.EnvironmentFaultError):
-        await house.run(ADD)
-    assert words(house) == [("node4", "open")]
+        await lab.run(ADD)
+    assert words(lab) == [("node4", "open")]
 
 
-async def test_an_addition_with_an_invitation_that_was_revoked_meanwhile_is_refused(house: build.House) -> None:
-    await house.run(INVITE)
-    await house.run(opcodes.NodeRevokeInvitation(node_name="node4"))
-    assert "the token for node4 was revoked" in str(await house.refused(ADD))
+async def test_an_addition_with_an_invitation_that_was_revoked_meanwhile_is_refused(lab: build.MemoryCluster) -> None:
+    await lab.run(INVITE)
+    await lab.run(opcodes.NodeRevokeInvitation(node_name="node4"))
+    assert "the token for node4 was revoked" in str(await lab.refused(ADD))
 
 
-async def test_the_number_of_invitations_is_limited(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_invitations_is_limited(lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invitations, "LIMIT", 1)
-    await house.run(INVITE)
+    await lab.run(INVITE)
     other = msgspec.structs.replace(INVITE, node_name="node5", secret_hash="0" * 64)
-    assert "already keeps 1 invitations" in str(await house.refused(other))
-    await house.run(msgspec.structs.replace(INVITE, secret_hash="0" * 64))
+    assert "already keeps 1 invitations" in str(await lab.refused(other))
+    await lab.run(msgspec.structs.replace(INVITE, secret_hash="0" * 64))

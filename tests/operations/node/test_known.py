@@ -18,52 +18,52 @@ NODE = structs.replace(
 
 
 @pytest.fixture
-def house() -> build.House:
-    lab = build.House()
+def lab() -> build.MemoryCluster:
+    lab = build.MemoryCluster()
     lab.put(NODE)
     lab.nodes.machines[NODE.primary_ip] = build.Machine(joined=False)
     return lab
 
 
-async def test_a_node_keeps_its_record_and_gets_another_certificate(house: build.House) -> None:
-    await house.run(READD)
-    node = house.state.node("node2")
+async def test_a_node_keeps_its_record_and_gets_another_certificate(lab: build.MemoryCluster) -> None:
+    await lab.run(READD)
+    node = lab.state.node("node2")
     assert node.certificate.keys not in ((), FORMER.keys)
-    assert house.state.the_cluster.revoked == (cluster.Revoked(serial="77", end=FORMER.end),)
+    assert lab.state.the_cluster.revoked == (cluster.Revoked(serial="77", end=FORMER.end),)
     changed = {"certificate", "accelerator", "accelerator_reason", "serial_no", "mtime", "drained"}
     assert {name for name in NODE.__struct_fields__ if getattr(node, name) != getattr(NODE, name)} == changed
     assert (node.master_candidate, node.drained) == (True, False)
-    assert house.machine("node2").files["authority.key"] == "authority's key"
+    assert lab.machine("node2").files["authority.key"] == "authority's key"
 
 
-async def test_an_offline_node_that_was_a_candidate_is_one_again(house: build.House) -> None:
-    house.put(structs.replace(NODE, offline=True, drained=False, master_candidate=False, lost_candidate=True))
-    await house.run(READD)
-    node = house.state.node("node2")
+async def test_an_offline_node_that_was_a_candidate_is_one_again(lab: build.MemoryCluster) -> None:
+    lab.put(structs.replace(NODE, offline=True, drained=False, master_candidate=False, lost_candidate=True))
+    await lab.run(READD)
+    node = lab.state.node("node2")
     assert (node.offline, node.master_candidate, node.lost_candidate) == (False, True, False)
 
 
-async def test_where_the_pool_is_full_it_remains_a_lost_candidate(house: build.House) -> None:
-    house.put(structs.replace(build.OWNER, candidate_pool_size=1))
-    await house.run(READD)
-    node = house.state.node("node2")
+async def test_where_the_pool_is_full_it_remains_a_lost_candidate(lab: build.MemoryCluster) -> None:
+    lab.put(structs.replace(build.OWNER, candidate_pool_size=1))
+    await lab.run(READD)
+    node = lab.state.node("node2")
     assert (node.master_candidate, node.lost_candidate) == (False, True)
 
 
-async def test_the_machine_is_no_candidate_before_it_has_everything(house: build.House) -> None:
+async def test_the_machine_is_no_candidate_before_it_has_everything(lab: build.MemoryCluster) -> None:
     seen: list[tuple[bool, bool, bool]] = []
 
     class Watched(build.FakeNodes):
         async def call(self, target: targets.Target, call: calls.Call[build.Result]) -> build.Result:
-            node = house.state.node("node2")
+            node = lab.state.node("node2")
             if not isinstance(call, calls.Version):
                 seen.append((node.joining, node.master_candidate, node.lost_candidate))
             return await super().call(target, call)
 
     watched = Watched()
-    watched.machines = house.nodes.machines
-    house.nodes = house.environment.nodes = watched
-    await house.run(READD)
+    watched.machines = lab.nodes.machines
+    lab.nodes = lab.environment.nodes = watched
+    await lab.run(READD)
     assert set(seen) == {(True, False, True)}
 
 
@@ -78,72 +78,72 @@ async def test_the_machine_is_no_candidate_before_it_has_everything(house: build
     ],
 )
 async def test_a_node_that_cannot_be_added_again_is_refused(
-    house: build.House, fields: dict[str, object], message: str
+    lab: build.MemoryCluster, fields: dict[str, object], message: str
 ) -> None:
-    assert message in str(await house.refused(structs.replace(READD, **fields)))
-    assert message in str(await house.refused(structs.replace(INVITE, **fields)))
+    assert message in str(await lab.refused(structs.replace(READD, **fields)))
+    assert message in str(await lab.refused(structs.replace(INVITE, **fields)))
 
 
-async def test_a_node_that_answers_is_not_added_again(house: build.House) -> None:
-    house.machine("node2").joined = True
-    house.machine("node2").uuid = NODE.uuid
-    assert "node node2 answers as a member of the cluster" in str(await house.refused(READD))
+async def test_a_node_that_answers_is_not_added_again(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").joined = True
+    lab.machine("node2").uuid = NODE.uuid
+    assert "node node2 answers as a member of the cluster" in str(await lab.refused(READD))
 
 
-def interrupted(house: build.House) -> None:
+def interrupted(lab: build.MemoryCluster) -> None:
     """Leave what a master leaves that ends after the machine has joined, before the last record."""
     request = enroll.Request(build.REQUEST, security.key_of_request(build.REQUEST.encode()))
-    house.put(known.joining(NODE, request, now=build.NOW))
-    machine = house.machine("node2")
+    lab.put(known.joining(NODE, request, now=build.NOW))
+    machine = lab.machine("node2")
     machine.joined, machine.uuid = True, NODE.uuid
 
 
-async def test_an_addition_that_was_interrupted_is_completed_without_a_token(house: build.House) -> None:
-    interrupted(house)
-    await house.run(structs.replace(READD, join_token=""))
-    node = house.state.node("node2")
+async def test_an_addition_that_was_interrupted_is_completed_without_a_token(lab: build.MemoryCluster) -> None:
+    interrupted(lab)
+    await lab.run(structs.replace(READD, join_token=""))
+    node = lab.state.node("node2")
     assert (node.joining, node.master_candidate, node.offline) == (False, True, False)
     assert node.certificate.serial not in ("", FORMER.serial)
-    assert house.state.the_cluster.revoked == (cluster.Revoked(serial="77", end=FORMER.end),)
-    assert house.machine("node2").files["authority.key"] == "authority's key"
+    assert lab.state.the_cluster.revoked == (cluster.Revoked(serial="77", end=FORMER.end),)
+    assert lab.machine("node2").files["authority.key"] == "authority's key"
 
 
-async def test_no_machine_is_invited_that_has_joined(house: build.House) -> None:
-    interrupted(house)
-    assert await house.run(INVITE) == {"joined": True}
-    assert not house.state.the_cluster.invitations
-    house.machine("node2").joined = False
-    await house.run(INVITE)
-    assert house.state.the_cluster.invitations
+async def test_no_machine_is_invited_that_has_joined(lab: build.MemoryCluster) -> None:
+    interrupted(lab)
+    assert await lab.run(INVITE) == {"joined": True}
+    assert not lab.state.the_cluster.invitations
+    lab.machine("node2").joined = False
+    await lab.run(INVITE)
+    assert lab.state.the_cluster.invitations
 
 
-async def test_a_machine_that_has_not_joined_needs_a_token(house: build.House) -> None:
+async def test_a_machine_that_has_not_joined_needs_a_token(lab: build.MemoryCluster) -> None:
     for node in (NODE, structs.replace(NODE, joining=True)):
-        house.put(node)
+        lab.put(node)
         for dry_run in (True, False):
             op = structs.replace(READD, join_token="", dry_run=dry_run)
-            assert "node node2 needs a join token" in str(await house.refused(op))
+            assert "node node2 needs a join token" in str(await lab.refused(op))
 
 
-async def test_without_the_option_the_node_is_there_already(house: build.House) -> None:
-    error = await house.refused(structs.replace(READD, readd=False, primary_ip=NODE.primary_ip))
+async def test_without_the_option_the_node_is_there_already(lab: build.MemoryCluster) -> None:
+    error = await lab.refused(structs.replace(READD, readd=False, primary_ip=NODE.primary_ip))
     assert "node node2 is already part of the cluster; add --readd" in str(error)
-    error = await house.refused(structs.replace(INVITE, readd=False))
+    error = await lab.refused(structs.replace(INVITE, readd=False))
     assert "add --readd if its machine has lost its files" in str(error)
     assert isinstance(error, errors.ExistsError)
 
 
-async def test_the_locks_are_those_of_the_node_and_of_the_pool(house: build.House) -> None:
+async def test_the_locks_are_those_of_the_node_and_of_the_pool(lab: build.MemoryCluster) -> None:
     node = (lock.Level.NODE, NODE.uuid)
-    assert house.unit(READD).locks(house.state)[node] is lock.Mode.EXCLUSIVE
-    assert house.unit(INVITE).locks(house.state)[node] is lock.Mode.EXCLUSIVE
-    assert (lock.Level.CONFIG, "candidates") in house.unit(READD).locks(house.state)
+    assert lab.unit(READD).locks(lab.state)[node] is lock.Mode.EXCLUSIVE
+    assert lab.unit(INVITE).locks(lab.state)[node] is lock.Mode.EXCLUSIVE
+    assert (lock.Level.CONFIG, "candidates") in lab.unit(READD).locks(lab.state)
 
 
-async def test_an_invitation_admits_the_machine_once(house: build.House) -> None:
-    await house.run(INVITE)
-    (invitation,) = house.state.the_cluster.invitations
+async def test_an_invitation_admits_the_machine_once(lab: build.MemoryCluster) -> None:
+    await lab.run(INVITE)
+    (invitation,) = lab.state.the_cluster.invitations
     assert (invitation.primary_ip, invitation.port, invitation.readd) == (NODE.primary_ip, 1812, True)
-    await house.run(structs.replace(READD, invitation=invitations.id_of(invitation)))
-    assert [each.closed for each in house.state.the_cluster.invitations] == [cluster.Closed.USED]
-    assert house.state.the_cluster.revoked
+    await lab.run(structs.replace(READD, invitation=invitations.id_of(invitation)))
+    assert [each.closed for each in lab.state.the_cluster.invitations] == [cluster.Closed.USED]
+    assert lab.state.the_cluster.revoked

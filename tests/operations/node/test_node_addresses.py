@@ -17,11 +17,11 @@ INVITE = opcodes.NodeInvite(node_name="node4", primary_ip="203.0.113.4", secret_
 
 
 @pytest.fixture
-def house() -> build.House:
+def lab() -> build.MemoryCluster:
     connected = msgspec.structs.replace(
         build.GROUP, networks={**build.GROUP.networks, "office": build.GROUP.networks["net"]}
     )
-    lab = build.House(*(connected if value is build.GROUP else value for value in build.FIRST), OFFICE)
+    lab = build.MemoryCluster(*(connected if value is build.GROUP else value for value in build.FIRST), OFFICE)
     lab.nodes.machines["203.0.113.4"] = build.Machine(joined=False)
     return lab
 
@@ -41,39 +41,39 @@ def create(**nic: object) -> opcodes.Opcode:
 @pytest.mark.parametrize(("net", "where"), [("office", "instance vm2 in network office"), ("", "instance vm2")])
 @pytest.mark.parametrize("op", [ADD, INVITE])
 async def test_a_node_does_not_get_the_address_of_a_guest(
-    house: build.House, op: opcodes.Opcode, net: str, where: str
+    lab: build.MemoryCluster, op: opcodes.Opcode, net: str, where: str
 ) -> None:
-    house.put(guest(net, "203.0.113.4"))
-    error = await house.refused(op)
+    lab.put(guest(net, "203.0.113.4"))
+    error = await lab.refused(op)
     assert isinstance(error, errors.NotUniqueError)
     assert f"address 203.0.113.4 of node node4 is in use by {where}" in str(error)
-    assert ("nodes", "node4") not in house.state.names
+    assert ("nodes", "node4") not in lab.state.names
 
 
-async def test_the_address_of_a_new_node_is_reserved_in_the_networks_that_contain_it(house: build.House) -> None:
-    await house.run(ADD)
-    assert house.state.network("office").subnets[0].external == ("203.0.113.4",)
-    assert house.state.network("net1") == build.NET
-    await house.run(create(network="office", ip="pool"))
-    assert house.state.instance("vm3").nics[0].ip == ("203.0.113.5",)
+async def test_the_address_of_a_new_node_is_reserved_in_the_networks_that_contain_it(lab: build.MemoryCluster) -> None:
+    await lab.run(ADD)
+    assert lab.state.network("office").subnets[0].external == ("203.0.113.4",)
+    assert lab.state.network("net1") == build.NET
+    await lab.run(create(network="office", ip="pool"))
+    assert lab.state.instance("vm3").nics[0].ip == ("203.0.113.5",)
 
 
-async def test_a_reservation_that_exists_covers_a_new_node(house: build.House) -> None:
+async def test_a_reservation_that_exists_covers_a_new_node(lab: build.MemoryCluster) -> None:
     subnet = msgspec.structs.replace(OFFICE.subnets[0], external=("203.0.113.1-203.0.113.4",))
-    house.put(msgspec.structs.replace(OFFICE, subnets=(subnet,)))
-    await house.run(ADD)
-    assert house.state.network("office").subnets == (subnet,)
+    lab.put(msgspec.structs.replace(OFFICE, subnets=(subnet,)))
+    await lab.run(ADD)
+    assert lab.state.network("office").subnets == (subnet,)
 
 
-async def test_the_check_can_be_omitted(house: build.House) -> None:
-    house.put(guest("office", "203.0.113.4"))
-    await house.run(msgspec.structs.replace(ADD, conflicts_check=False))
-    assert house.state.network("office") == OFFICE
+async def test_the_check_can_be_omitted(lab: build.MemoryCluster) -> None:
+    lab.put(guest("office", "203.0.113.4"))
+    await lab.run(msgspec.structs.replace(ADD, conflicts_check=False))
+    assert lab.state.network("office") == OFFICE
 
 
-async def test_a_removed_node_leaves_its_reservation_and_names_it(house: build.House) -> None:
-    await house.run(ADD)
-    plan = await house.plan(opcodes.NodeRemove(node_name="node4"))
+async def test_a_removed_node_leaves_its_reservation_and_names_it(lab: build.MemoryCluster) -> None:
+    await lab.run(ADD)
+    plan = await lab.plan(opcodes.NodeRemove(node_name="node4"))
     assert plan.lines[1] == (
         "address 203.0.113.4 stays reserved in network office; release it with "
         "gnt-network modify --remove-reserved-ips 203.0.113.4 office"
@@ -82,23 +82,23 @@ async def test_a_removed_node_leaves_its_reservation_and_names_it(house: build.H
 
 @pytest.mark.parametrize("address", ["203.0.113.1", "198.51.100.7"])
 async def test_a_nic_outside_of_all_networks_does_not_get_the_address_of_a_node(
-    house: build.House, address: str
+    lab: build.MemoryCluster, address: str
 ) -> None:
-    house.put(msgspec.structs.replace(build.NODES[1], secondary_ip="198.51.100.7"))
-    house.put(build.GROUP)
-    error = await house.refused(create(ip=address))
+    lab.put(msgspec.structs.replace(build.NODES[1], secondary_ip="198.51.100.7"))
+    lab.put(build.GROUP)
+    error = await lab.refused(create(ip=address))
     assert f"NIC 0: address {address} is in use by node node" in str(error)
 
 
-async def test_verify_reports_addresses_that_nodes_share_or_could_lose(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.NODES[1], secondary_ip="198.51.100.7"))
+async def test_verify_reports_addresses_that_nodes_share_or_could_lose(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.NODES[1], secondary_ip="198.51.100.7"))
     external = msgspec.structs.replace(OFFICE.subnets[0], external=("203.0.113.3",))
-    house.put(msgspec.structs.replace(OFFICE, subnets=(external,)))
-    house.put(guest("office", "203.0.113.1"))
+    lab.put(msgspec.structs.replace(OFFICE, subnets=(external,)))
+    lab.put(guest("office", "203.0.113.1"))
     outside = instance.Nic(uuid="x3", mac="aa:00:00:00:00:03", ip=("198.51.100.7",))
-    house.put(msgspec.structs.replace(guest("", ""), uuid="i3", name="vm3", nics=(outside,)))
-    assert await house.run(opcodes.ClusterVerify(error_codes=True)) is False
-    assert [line.strip() for line in house.log.lines if "ENODENET" in line] == [
+    lab.put(msgspec.structs.replace(guest("", ""), uuid="i3", name="vm3", nics=(outside,)))
+    assert await lab.run(opcodes.ClusterVerify(error_codes=True)) is False
+    assert [line.strip() for line in lab.log.lines if "ENODENET" in line] == [
         "- ERROR:ENODENET:node:node1: its address 203.0.113.1 is in use by instance vm2 in network office",
         "- WARNING:ENODENET:node:node2: its address 203.0.113.2 is not reserved in network office; reserve it with "
         "gnt-network modify --add-reserved-ips 203.0.113.2 office",

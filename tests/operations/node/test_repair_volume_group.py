@@ -12,7 +12,7 @@ BROKEN = calls.VolumeGroup(name="xenvg", size=9000, free=5000, extent=4.0, missi
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> build.House:
+def lab(monkeypatch: pytest.MonkeyPatch) -> build.MemoryCluster:
     answer = build.Machine.answer
 
     def with_groups(machine: build.Machine, call: calls.Call[object]) -> object:
@@ -29,7 +29,7 @@ def house(monkeypatch: pytest.MonkeyPatch) -> build.House:
                 return answer(machine, call)
 
     monkeypatch.setattr(build.Machine, "answer", with_groups)
-    return build.House(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
+    return build.MemoryCluster(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
 
 
 def look(*, whole_before: bool) -> opcodes.Opcode:
@@ -37,50 +37,48 @@ def look(*, whole_before: bool) -> opcodes.Opcode:
 
 
 @pytest.mark.promise("cluster-106")
-async def test_a_disk_that_has_just_died_is_taken_out_of_its_group(house: build.House) -> None:
-    assert await house.run(look(whole_before=True)) is True
-    house.machine("node2").files["broken"] = "yes"
-    assert await house.run(look(whole_before=True)) is False
-    assert [node for node, call in house.nodes.made if isinstance(call, calls.VgReduce)] == ["node2"]
-    assert any("lvm-repair node=node2 group=xenvg missing=1 lost=lost" in line for line in house.log.lines)
-    assert await house.run(look(whole_before=False)) is True
+async def test_a_disk_that_has_just_died_is_taken_out_of_its_group(lab: build.MemoryCluster) -> None:
+    assert await lab.run(look(whole_before=True)) is True
+    lab.machine("node2").files["broken"] = "yes"
+    assert await lab.run(look(whole_before=True)) is False
+    assert [node for node, call in lab.nodes.made if isinstance(call, calls.VgReduce)] == ["node2"]
+    assert any("lvm-repair node=node2 group=xenvg missing=1 lost=lost" in line for line in lab.log.lines)
+    assert await lab.run(look(whole_before=False)) is True
 
 
 @pytest.mark.promise("cluster-106")
-async def test_what_was_broken_before_or_in_several_places_is_left_alone(house: build.House) -> None:
-    house.machine("node2").files["broken"] = "yes"
-    assert await house.run(look(whole_before=False)) is False
-    house.machine("node3").files["broken"] = "yes"
-    assert await house.run(look(whole_before=True)) is False
-    assert house.nodes.calls_of(calls.VgReduce) == []
+async def test_what_was_broken_before_or_in_several_places_is_left_alone(lab: build.MemoryCluster) -> None:
+    lab.machine("node2").files["broken"] = "yes"
+    assert await lab.run(look(whole_before=False)) is False
+    lab.machine("node3").files["broken"] = "yes"
+    assert await lab.run(look(whole_before=True)) is False
+    assert lab.nodes.calls_of(calls.VgReduce) == []
 
 
-async def test_a_cluster_without_volume_groups_calls_no_node(house: build.House) -> None:
-    house.put(build.OWNER)
-    assert await house.run(look(whole_before=True)) is True
-    assert house.nodes.calls_of(calls.VgList) == []
+async def test_a_cluster_without_volume_groups_calls_no_node(lab: build.MemoryCluster) -> None:
+    lab.put(build.OWNER)
+    assert await lab.run(look(whole_before=True)) is True
+    assert lab.nodes.calls_of(calls.VgList) == []
 
 
-async def test_a_repair_by_hand_does_not_give_up_the_only_copy_of_a_disk(house: build.House) -> None:
-    await house.run(test_disks.op("plain", opcodes.DiskSpec(size=64)))
-    house.machine("node2").files["broken"] = "yes"
+async def test_a_repair_by_hand_does_not_give_up_the_only_copy_of_a_disk(lab: build.MemoryCluster) -> None:
+    await lab.run(test_disks.op("plain", opcodes.DiskSpec(size=64)))
+    lab.machine("node2").files["broken"] = "yes"
     repair = opcodes.RepairNodeStorage(node_name="node2", name="xenvg")
-    assert "instance new has its only copy" in str(await house.refused(repair))
+    assert "instance new has its only copy" in str(await lab.refused(repair))
     forced = opcodes.RepairNodeStorage(node_name="node2", name="xenvg", ignore_consistency=True)
-    assert await house.run(forced) == ["lost"]
-    assert "no volume group other" in str(
-        await house.refused(opcodes.RepairNodeStorage(node_name="node2", name="other"))
-    )
+    assert await lab.run(forced) == ["lost"]
+    assert "no volume group other" in str(await lab.refused(opcodes.RepairNodeStorage(node_name="node2", name="other")))
 
 
-async def test_volumes_and_rooms_are_listed_with_those_who_have_them(house: build.House) -> None:
-    await house.run(test_disks.op("plain", opcodes.DiskSpec(size=64)))
-    (disk,) = house.state.instance("new").disks
-    rows = await house.run(opcodes.NodeQueryvols(nodes=("node2",), output_fields=("node", "vg", "name", "instance")))
+async def test_volumes_and_rooms_are_listed_with_those_who_have_them(lab: build.MemoryCluster) -> None:
+    await lab.run(test_disks.op("plain", opcodes.DiskSpec(size=64)))
+    (disk,) = lab.state.instance("new").disks
+    rows = await lab.run(opcodes.NodeQueryvols(nodes=("node2",), output_fields=("node", "vg", "name", "instance")))
     assert rows == [["node2", "xenvg", disk.logical_id[1], "new"]]
-    rows = await house.run(opcodes.NodeQueryStorage(nodes=("node2",), storage_type="lvm-vg"))
+    rows = await lab.run(opcodes.NodeQueryStorage(nodes=("node2",), storage_type="lvm-vg"))
     assert rows == [["node2", "lvm-vg", "xenvg", 9000, 4000, 5000, True]]
-    rows = await house.run(opcodes.NodeQueryStorage(nodes=("node2",), output_fields=("name", "free")))
+    rows = await lab.run(opcodes.NodeQueryStorage(nodes=("node2",), output_fields=("name", "free")))
     assert rows == [["/file", 5000]]
     wrong = opcodes.NodeQueryvols(output_fields=("nme",))
-    assert "did you mean name?" in str(await house.refused(wrong))
+    assert "did you mean name?" in str(await lab.refused(wrong))

@@ -15,12 +15,12 @@ HAIL = Path("/usr/lib/ganeti/iallocators/hail")
 MANY = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)
 
 
-def house() -> build.House:
-    return build.House(*(MANY if value is build.VM else value for value in build.FIRST))
+def build_lab() -> build.MemoryCluster:
+    return build.MemoryCluster(*(MANY if value is build.VM else value for value in build.FIRST))
 
 
 def document(request: iallocator.Json) -> bytes:
-    state = house().state
+    state = build_lab().state
     return iallocator.document(state, dict.fromkeys(state.nodes, build.STATUS), request)
 
 
@@ -40,14 +40,14 @@ def test_a_request_has_what_existing_programs_read() -> None:
 @pytest.mark.parametrize("flag", ["offline", "drained", "master_candidate", "vm_capable"])
 @pytest.mark.parametrize("value", [True, False])
 def test_a_request_has_the_flags_of_each_node(flag: str, value: bool) -> None:
-    before = house().state
+    before = build_lab().state
     state = before.apply([states.Put(structs.replace(before.node("node2"), **{flag: value}))], serial=before.serial + 1)
     nodes = json.loads(iallocator.document(state, dict.fromkeys(state.nodes, build.STATUS), {}))["nodes"]
     assert nodes["node2"][flag] is value
 
 
 def test_a_node_that_does_not_answer_is_reported_as_offline() -> None:
-    state = house().state
+    state = build_lab().state
     parsed = json.loads(iallocator.document(state, {"n1": build.STATUS}, {}))
     assert not parsed["nodes"]["node1"]["offline"]
     assert parsed["nodes"]["node2"]["offline"]
@@ -57,7 +57,7 @@ def test_a_node_that_does_not_answer_is_reported_as_offline() -> None:
 @pytest.mark.skipif(not HAIL.exists(), reason="hail (Debian package ganeti-htools) is not installed")
 @pytest.mark.parametrize("kind", ["allocate", "two", "many", "evacuate"])
 def test_hail_understands_what_is_asked(kind: str, tmp_path: Path) -> None:
-    state = house().state
+    state = build_lab().state
     new = structs.replace(MANY, uuid="new", name="new", nics=())
     drbd = structs.replace(
         new, disk_template="drbd", disks=(instance.Disk(uuid="d", dev_type="drbd", size=1024),), name="two"
@@ -101,7 +101,7 @@ def test_hail_understands_what_is_asked(kind: str, tmp_path: Path) -> None:
 )
 def test_an_answer_that_cannot_be_used_is_refused_with_the_reason(raw: bytes, why: str) -> None:
     with pytest.raises(errors.PrerequisiteError, match=why):
-        iallocator.nodes(raw, house().state, program="p", count=1, excluded=("n1",))
+        iallocator.nodes(raw, build_lab().state, program="p", count=1, excluded=("n1",))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_moves_that_are_none_are_refused(result: object) -> None:
 
 
 async def test_a_program_is_asked_with_its_options_and_its_word_counts() -> None:
-    lab = house()
+    lab = build_lab()
     lab.put(structs.replace(lab.state.the_cluster, default_iallocator="p", default_iallocator_params={"mode": "x"}))
     lab.allocators["p"] = b'{"success": true, "info": "why", "result": ["node2"]}'
     create = opcodes.InstanceCreate(instance_name="new", disk_template="diskless")

@@ -12,28 +12,28 @@ UP = structs.replace(build.VM, admin_state=instance.AdminState.UP, tags=("servic
 NODE = build.NODES[0]
 
 
-def why(house: build.House, need: builtin_allocator.Need, node: cluster.Node = NODE, *, free: int = 2048) -> str:
-    return builtin_allocator.unfit(house.state, node, structs.replace(build.STATUS, memory_free=free), need)
+def why(lab: build.MemoryCluster, need: builtin_allocator.Need, node: cluster.Node = NODE, *, free: int = 2048) -> str:
+    return builtin_allocator.unfit(lab.state, node, structs.replace(build.STATUS, memory_free=free), need)
 
 
-def house(owner: cluster.Cluster = build.OWNER, vm: instance.Instance = UP) -> build.House:
-    return build.House(owner, build.GROUP, *build.NODES, build.NET, vm)
+def build_lab(owner: cluster.Cluster = build.OWNER, vm: instance.Instance = UP) -> build.MemoryCluster:
+    return build.MemoryCluster(owner, build.GROUP, *build.NODES, build.NET, vm)
 
 
 def test_instances_with_one_exclusive_tag_do_not_meet() -> None:
-    exclusive = house(structs.replace(build.OWNER, tags=("htools:iextags:service",)))
+    exclusive = build_lab(structs.replace(build.OWNER, tags=("htools:iextags:service",)))
     need = builtin_allocator.Need(128, 0, (), tags=("service:web",))
     assert "instance vm1 on this node also has the exclusion tag service:web" in why(exclusive, need)
     assert why(exclusive, need, build.NODES[1]) == ""
-    assert why(house(), need) == ""
+    assert why(build_lab(), need) == ""
     assert why(exclusive, replace(need, tags=("service:db", "colour:red"))) == ""
     assert why(exclusive, replace(need, ignored=("i1",))) == ""
 
 
 def test_processors_are_limited_where_a_policy_says_so() -> None:
     need = builtin_allocator.Need(128, 0, (), vcpus=4)
-    assert why(house(), need) == ""
-    tight = house(structs.replace(build.OWNER, ipolicy=cluster.Policy(vcpu_ratio=1.0)))
+    assert why(build_lab(), need) == ""
+    tight = build_lab(structs.replace(build.OWNER, ipolicy=cluster.Policy(vcpu_ratio=1.0)))
     assert "needs 4 virtual processors, 1 of 4 are in use" in why(tight, need)
     assert why(tight, need, build.NODES[1]) == ""
 
@@ -41,7 +41,7 @@ def test_processors_are_limited_where_a_policy_says_so() -> None:
 def test_memory_is_kept_for_the_worst_failure_of_one_other_node() -> None:
     mirror = instance.Mirror(minors={"n1": 0, "n2": 0}, port=11000, secret="s")
     disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
-    mirrored = house(vm=structs.replace(UP, disk_template="drbd", disks=(disk,), beparams={"maxmem": 1000}))
+    mirrored = build_lab(vm=structs.replace(UP, disk_template="drbd", disks=(disk,), beparams={"maxmem": 1000}))
     second = mirrored.state.nodes["n2"]
     assert builtin_allocator.reserve(mirrored.state, second) == 1000
     need = builtin_allocator.Need(500, 0, ())
@@ -51,7 +51,7 @@ def test_memory_is_kept_for_the_worst_failure_of_one_other_node() -> None:
 
 
 def test_the_choice_is_explained_with_those_that_came_close_and_those_passed_over() -> None:
-    lab = house()
+    lab = build_lab()
     lab.put(structs.replace(build.NODES[2], drained=True))
     free = {"n1": 1000, "n2": 2000, "n3": 4000}
     statuses = {uuid: structs.replace(build.STATUS, memory_free=value) for uuid, value in free.items()}

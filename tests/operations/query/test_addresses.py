@@ -43,18 +43,18 @@ class Unwalked(dict[str, network.Port]):
 
 
 @pytest.fixture
-def house() -> build.House:
-    house = build.House()
-    house.put(PORT, CLAIM, BARE, QUARANTINED)
-    return house
+def lab() -> build.MemoryCluster:
+    lab = build.MemoryCluster()
+    lab.put(PORT, CLAIM, BARE, QUARANTINED)
+    return lab
 
 
-def rows_of(house: build.House, text: str) -> list[addresses.Row]:
-    return [fact.row for fact in addresses.Finder(house.state, house.ledger).find(addresses.parse(text))]
+def rows_of(lab: build.MemoryCluster, text: str) -> list[addresses.Row]:
+    return [fact.row for fact in addresses.Finder(lab.state, lab.ledger).find(addresses.parse(text))]
 
 
-def short(house: build.House, text: str) -> list[Short]:
-    return [(row.address, row.network, row.state, row.kind, row.owner) for row in rows_of(house, text)]
+def short(lab: build.MemoryCluster, text: str) -> list[Short]:
+    return [(row.address, row.network, row.state, row.kind, row.owner) for row in rows_of(lab, text)]
 
 
 @pytest.mark.parametrize(
@@ -110,45 +110,49 @@ def short(house: build.House, text: str) -> list[Short]:
         ("10.0.0.0/8", []),
     ],
 )
-def test_an_address_is_found_by_what_a_person_knows_of_it(house: build.House, text: str, expected: list[Short]) -> None:
-    assert short(house, text) == expected
+def test_an_address_is_found_by_what_a_person_knows_of_it(
+    lab: build.MemoryCluster, text: str, expected: list[Short]
+) -> None:
+    assert short(lab, text) == expected
 
 
-def test_a_network_shows_all_its_addresses(house: build.House) -> None:
-    assert {row.address for row in rows_of(house, "net1")} == {
+def test_a_network_shows_all_its_addresses(lab: build.MemoryCluster) -> None:
+    assert {row.address for row in rows_of(lab, "net1")} == {
         *("192.0.2.1", "192.0.2.10", "192.0.2.12", "192.0.2.50", "192.0.2.55", "192.0.2.56", "192.0.2.77"),
         "2001:db8::55",
     }
 
 
-def test_an_address_has_a_row_for_each_fact_in_each_network(house: build.House) -> None:
+def test_an_address_has_a_row_for_each_fact_in_each_network(lab: build.MemoryCluster) -> None:
     lan = network.Subnet(uuid="t", cidr="192.0.2.0/24", external=("192.0.2.10-192.0.2.19",))
-    house.put(network.Network(uuid="twin", name="twin", subnets=(lan,)))
-    house.put(structs.replace(PORT, uuid="p3", network="twin", mac="aa:00:00:00:00:57", ip=("192.0.2.10",)))
-    assert short(house, "192.0.2.10") == [
+    lab.put(network.Network(uuid="twin", name="twin", subnets=(lan,)))
+    lab.put(structs.replace(PORT, uuid="p3", network="twin", mac="aa:00:00:00:00:57", ip=("192.0.2.10",)))
+    assert short(lab, "192.0.2.10") == [
         ("192.0.2.10", "net1", "in use", "instance", "vm1"),
         ("192.0.2.10", "twin", "in use", "port", "vip"),
         ("192.0.2.10", "twin", "external", "", ""),
     ]
-    assert short(house, "192.0.2.18/31")[-1] == ("192.0.2.18-192.0.2.19", "twin", "external", "", "")
+    assert short(lab, "192.0.2.18/31")[-1] == ("192.0.2.18-192.0.2.19", "twin", "external", "", "")
 
 
-def test_a_row_has_the_place_of_the_address_and_of_its_owner(house: build.House) -> None:
-    (row,) = rows_of(house, "192.0.2.10")
+def test_a_row_has_the_place_of_the_address_and_of_its_owner(lab: build.MemoryCluster) -> None:
+    (row,) = rows_of(lab, "192.0.2.10")
     assert (row.subnet, row.pool, row.nic, row.mac, row.owner_uuid, row.network_uuid) == (
         *("192.0.2.0/24", "lan", 0, "aa:00:00:00:00:01"),
         *("i1", "net"),
     )
-    (row,) = rows_of(house, "192.0.2.12")
+    (row,) = rows_of(lab, "192.0.2.12")
     assert (row.pool, row.owner_uuid, row.to) == ("lan", "i9", 5000.0)
-    assert rows_of(house, "2001:db8::15")[0].pool == "2001:db8::10-2001:db8::1f"
+    assert rows_of(lab, "2001:db8::15")[0].pool == "2001:db8::10-2001:db8::1f"
 
 
-def test_an_address_that_a_job_holds_and_one_of_another_user_of_the_database_are_not_free(house: build.House) -> None:
-    house.ledger.hold(7, house.state, changes=[states.Put(structs.replace(PORT, uuid="p9", ip=("192.0.2.14",)))])
-    house.ledger.learn(("net", "192.0.2.15"), "cluster two")
-    assert short(house, "192.0.2.14") == [("192.0.2.14", "net1", "held by a job", "job", "7")]
-    assert short(house, "192.0.2.15") == [("192.0.2.15", "net1", "in use elsewhere", "", "cluster two")]
+def test_an_address_that_a_job_holds_and_one_of_another_user_of_the_database_are_not_free(
+    lab: build.MemoryCluster,
+) -> None:
+    lab.ledger.hold(7, lab.state, changes=[states.Put(structs.replace(PORT, uuid="p9", ip=("192.0.2.14",)))])
+    lab.ledger.learn(("net", "192.0.2.15"), "cluster two")
+    assert short(lab, "192.0.2.14") == [("192.0.2.14", "net1", "held by a job", "job", "7")]
+    assert short(lab, "192.0.2.15") == [("192.0.2.15", "net1", "in use elsewhere", "", "cluster two")]
 
 
 @pytest.mark.parametrize("text", ["192.0.2.256", "192.0.2.0/33", "2001:db8::g", "192.0.2.1/24", ""])
@@ -159,20 +163,20 @@ def test_what_looks_like_an_address_and_is_none_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["192.0.2.10", "aa:00:00:00:00:01", "vm1", "p1", "192.0.2.13", "203.0.113.1"])
 def test_no_question_for_one_walks_ports_or_a_space(
-    house: build.House, monkeypatch: pytest.MonkeyPatch, text: str
+    lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    expected = short(house, text)
+    expected = short(lab, text)
     monkeypatch.setattr("gantry.address.space.Space.used_runs", lambda *_: pytest.fail("a space was walked"))
-    unwalked = dataclasses.replace(house.state)
-    object.__setattr__(unwalked, "ports", Unwalked(house.state.ports))
-    facts = addresses.Finder(unwalked, house.ledger).find(addresses.parse(text))
+    unwalked = dataclasses.replace(lab.state)
+    object.__setattr__(unwalked, "ports", Unwalked(lab.state.ports))
+    facts = addresses.Finder(unwalked, lab.ledger).find(addresses.parse(text))
     rows = [fact.row for fact in facts]
     assert [(row.address, row.network, row.state, row.kind, row.owner) for row in rows] == expected
 
 
-def test_each_fact_of_an_object_has_a_test_that_the_object_passes(house: build.House) -> None:
+def test_each_fact_of_an_object_has_a_test_that_the_object_passes(lab: build.MemoryCluster) -> None:
     for text in ("192.0.2.10", "192.0.2.55", "192.0.2.12", "192.0.2.1", "192.0.2.50", "203.0.113.2", "198.51.100.7"):
-        (fact,) = addresses.Finder(house.state, house.ledger).find(addresses.parse(text))
+        (fact,) = addresses.Finder(lab.state, lab.ledger).find(addresses.parse(text))
         assert fact.value is not None
         assert fact.has is not None
         assert fact.has(fact.value)
@@ -193,14 +197,14 @@ def test_the_past_is_asked_with_the_same_words() -> None:
     assert addresses.parse("192.0.2.0/24").family is family
 
 
-def _with_reservations(count: int) -> tuple[build.House, tuple[str, ...]]:
-    """Return a house with a network of single external reservations and one of a range, and the texts of these."""
+def _with_reservations(count: int) -> tuple[build.MemoryCluster, tuple[str, ...]]:
+    """Return a cluster with a network of single external reservations and one of a range, and the texts of these."""
     numbers = range(0x0A000100, 0x0A000100 + 4 * count, 4)
     texts = tuple(ranges.format_range(ranges.Family.IPV4, ranges.Range(n, n + n // 4 % 2)) for n in numbers)
-    house = build.House()
+    lab = build.MemoryCluster()
     subnet = network.Subnet(uuid="many", cidr="10.0.0.0/8", external=texts)
-    house.put(network.Network(uuid="many", name="many", subnets=(subnet,)))
-    return house, texts
+    lab.put(network.Network(uuid="many", name="many", subnets=(subnet,)))
+    return lab, texts
 
 
 @pytest.mark.parametrize(
@@ -209,11 +213,11 @@ def _with_reservations(count: int) -> tuple[build.House, tuple[str, ...]]:
 def test_the_cost_of_an_address_does_not_grow_with_the_external_reservations(address: str, state: str) -> None:
     few, many = _with_reservations(20)[0], _with_reservations(20_000)[0]
 
-    def find(house: build.House) -> int:
+    def find(lab: build.MemoryCluster) -> int:
         def ask() -> None:
-            (fact,) = addresses.Finder(house.state, house.ledger).find(addresses.parse(address))
+            (fact,) = addresses.Finder(lab.state, lab.ledger).find(addresses.parse(address))
             assert fact.row.state == state
-            assert fact.has is None or fact.has(house.state.networks["many"])
+            assert fact.has is None or fact.has(lab.state.networks["many"])
 
         ask()
         return effort.lines(ask)
@@ -223,10 +227,10 @@ def test_the_cost_of_an_address_does_not_grow_with_the_external_reservations(add
 
 
 def test_the_external_reservations_of_a_cidr_are_those_in_it() -> None:
-    house, texts = _with_reservations(300)
+    lab, texts = _with_reservations(300)
     for cidr in ("10.0.1.0/29", "10.0.2.5/32", "10.0.2.0/30", "10.0.5.240/28", "10.200.0.0/24", "10.0.0.0/8"):
         run = ranges.parse_cidr(cidr).range
         parts = (ranges.parse_range(text)[1].intersection(run) for text in texts)
         expected = [ranges.format_range(ranges.Family.IPV4, part) for part in parts if part]
-        listed = [row.address for row in rows_of(house, cidr) if row.state == "external"]
+        listed = [row.address for row in rows_of(lab, cidr) if row.state == "external"]
         assert listed == expected, cidr

@@ -16,18 +16,18 @@ UP, DOWN, MARKED = instance.AdminState.UP, instance.AdminState.DOWN, instance.Ad
 
 
 class Queries:
-    """A house with what queries look at."""
+    """A cluster with what queries look at."""
 
     def __init__(self) -> None:
-        self.house = build.House()
+        self.lab = build.MemoryCluster()
         self.jobs: dict[int, job.Job] = {}
         self.archive: dict[int, job.Job] = {}
         self.locks: list[lock.Row] = []
         self.journal_begin = 1
         self.source = engine.Source(
-            snapshot=lambda: self.house.state,
-            ledger=self.house.ledger,
-            nodes=self.house.nodes,
+            snapshot=lambda: self.lab.state,
+            ledger=self.lab.ledger,
+            nodes=self.lab.nodes,
             jobs=lambda: self.jobs,
             archived_job=self.archive.get,
             archived_numbers=lambda: self.archive,
@@ -50,7 +50,7 @@ class Queries:
         return row[0]
 
     def runs(self, node: str) -> None:
-        self.house.machine(node).running["vm1"] = fill.fill(self.house.state, build.VM)
+        self.lab.machine(node).running["vm1"] = fill.fill(self.lab.state, build.VM)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def queries() -> Queries:
 def other_objects() -> list[
     network.SegmentRange | network.Port | network.SubnetPool | access.Rule | access.Token | webhook.Webhook
 ]:
-    """Return one each of what a house has none of."""
+    """Return an object of each kind of which ``MemoryCluster`` has none."""
     return [
         network.SegmentRange(uuid="r1", name="", network_type="vxlan", minimum=1, maximum=9),
         network.Port(uuid="p1", name="", network="net", mac="aa:00:00:00:00:55", ip=("192.0.2.55",), device_id="d"),
@@ -81,10 +81,10 @@ def named(number: int, name: str) -> instance.Instance:
 async def test_tokens_and_rules_of_a_user_are_in_the_order_of_all(queries: Queries) -> None:
     for number in (3, 10, 1, 2):
         name = f"bob:t{number}"
-        queries.house.put(access.Token(uuid=f"t{number}", name=name, id=f"{number:010}", secret_hash=""))
+        queries.lab.put(access.Token(uuid=f"t{number}", name=name, id=f"{number:010}", secret_hash=""))
         role, tag = access.Role.ADMIN, f"t{number}"
         rule = access.Rule(uuid=f"r{number}", name="user:bob", role=role, scope=access.Scope.TAG, object=tag)
-        queries.house.put(rule)
+        queries.lab.put(rule)
     assert await queries.values("token", "label", filter_=["=", "user", "bob"]) == ["t1", "t2", "t3", "t10"]
     tags = ["tag:t1", "tag:t10", "tag:t2", "tag:t3"]
     assert await queries.values("access", "on", filter_=["=", "who", "user:bob"]) == tags
@@ -93,7 +93,7 @@ async def test_tokens_and_rules_of_a_user_are_in_the_order_of_all(queries: Queri
 async def test_names_are_in_natural_order_always_the_same(queries: Queries) -> None:
     expected = ["a", "node1", "node01", "node2", "node10", "node10a", "vm1", "z2.x10"]
     expected[1:3] = sorted(expected[1:3])
-    queries.house.put(*(named(index + 5, name) for index, name in enumerate(reversed(expected)) if name != "vm1"))
+    queries.lab.put(*(named(index + 5, name) for index, name in enumerate(reversed(expected)) if name != "vm1"))
     assert await queries.values("instance", "name") == expected
 
 
@@ -133,21 +133,21 @@ async def test_nodes_are_asked_only_when_a_field_needs_them(queries: Queries) ->
     every = [name for name, field in fields.REGISTRY["instance"].items() if not field.live]
     await queries.rows("instance", *every)
     await queries.rows("node", *[name for name, field in fields.REGISTRY["node"].items() if not field.live])
-    assert queries.house.nodes.made == []
+    assert queries.lab.nodes.made == []
     await queries.rows("node", "name", filter_=[">", "mfree", 5])
-    assert [name for name, _ in queries.house.nodes.made] == ["node1", "node2", "node3"]
-    queries.house.nodes.made.clear()
+    assert [name for name, _ in queries.lab.nodes.made] == ["node1", "node2", "node3"]
+    queries.lab.nodes.made.clear()
     await queries.rows("node", "mfree", filter_=["=", "name", "node2"])
-    assert [name for name, _ in queries.house.nodes.made] == ["node2"]
-    queries.house.nodes.made.clear()
+    assert [name for name, _ in queries.lab.nodes.made] == ["node2"]
+    queries.lab.nodes.made.clear()
     await queries.rows("instance", "status")
-    assert [type(call) for _, call in queries.house.nodes.made] == [calls.InstanceList]
+    assert [type(call) for _, call in queries.lab.nodes.made] == [calls.InstanceList]
 
 
 async def test_live_data_of_nodes_that_do_not_give_any(queries: Queries) -> None:
-    queries.house.put(msgspec.structs.replace(build.NODES[1], offline=True))
-    queries.house.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))
-    queries.house.machine("node1").down = True
+    queries.lab.put(msgspec.structs.replace(build.NODES[1], offline=True))
+    queries.lab.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))
+    queries.lab.machine("node1").down = True
     assert await queries.rows("node", "name", "mfree", "dfree") == [
         [(NORMAL, "node1"), (NO_DATA, None), (NO_DATA, None)],
         [(NORMAL, "node2"), (OFFLINE, None), (OFFLINE, None)],
@@ -159,7 +159,7 @@ async def test_live_data_of_nodes_that_do_not_give_any(queries: Queries) -> None
 
 async def test_the_end_of_a_certificate_is_not_available_for_a_node_without_a_recorded_one(queries: Queries) -> None:
     recorded = cluster.Certificate(keys=("ab",), serial="1f", end=1_900_000_000.0)
-    queries.house.put(msgspec.structs.replace(build.NODES[1], certificate=recorded))
+    queries.lab.put(msgspec.structs.replace(build.NODES[1], certificate=recorded))
     assert await queries.cell("node", "node2", "certificate_end") == (NORMAL, 1_900_000_000.0)
     assert await queries.cell("node", "node3", "certificate_end") == (UNAVAILABLE, None)
 
@@ -185,18 +185,18 @@ async def test_live_data_of_nodes(queries: Queries) -> None:
 async def test_the_status_of_an_instance(
     queries: Queries, where: str, node: str, wish: instance.AdminState, expected: dict[instance.AdminState, str]
 ) -> None:
-    house = queries.house
-    house.put(
+    lab = queries.lab
+    lab.put(
         msgspec.structs.replace(build.VM, admin_state=wish), msgspec.structs.replace(named(2, "x"), primary_node="n2")
     )
     if where in ("home", "both"):
         queries.runs("node1")
     if where in ("elsewhere", "both"):
         queries.runs("node2")
-    house.machine("node1").down = node == "silent"
+    lab.machine("node1").down = node == "silent"
     if node == "offline":
-        house.put(msgspec.structs.replace(build.OWNER, master_node="n2"))
-        house.put(msgspec.structs.replace(build.NODES[0], offline=True))
+        lab.put(msgspec.structs.replace(build.OWNER, master_node="n2"))
+        lab.put(msgspec.structs.replace(build.NODES[0], offline=True))
     assert await queries.cell("instance", "vm1", "status") == (NORMAL, expected[wish])
 
 
@@ -216,22 +216,22 @@ async def test_an_instance_that_its_user_switched_off_is_down_by_intent(
     own = {"user_shutdown": allowed}
     owner = msgspec.structs.replace(build.OWNER, hvparams={"kvm": own} if level == "cluster" else {})
     vm = msgspec.structs.replace(build.VM, hypervisor="kvm", admin_state=instance.AdminState.UP)
-    queries.house.put(owner, msgspec.structs.replace(vm, hvparams=own if level == "instance" else {}))
+    queries.lab.put(owner, msgspec.structs.replace(vm, hvparams=own if level == "instance" else {}))
     ending = calls.Ending(name="vm1", uuid=uuid, hypervisor="kvm", how=how, time=0.0)
-    queries.house.machine("node1").endings = (ending,)
+    queries.lab.machine("node1").endings = (ending,)
     assert await queries.cell("instance", "vm1", "status") == (NORMAL, expected)
-    await queries.house.run(opcodes.ClusterVerify(error_codes=True))
-    assert any("EINSTANCEDOWN" in line for line in queries.house.log.lines) == (expected == "ERROR_down")
+    await queries.lab.run(opcodes.ClusterVerify(error_codes=True))
+    assert any("EINSTANCEDOWN" in line for line in queries.lab.log.lines) == (expected == "ERROR_down")
     queries.runs("node1")
     assert await queries.cell("instance", "vm1", "status") == (NORMAL, "running")
 
 
 @pytest.mark.parametrize(("node", "status"), [("up", UNAVAILABLE), ("silent", NO_DATA), ("offline", OFFLINE)])
 async def test_what_runs_is_not_known_of_nodes_that_do_not_say(queries: Queries, node: str, status: int) -> None:
-    queries.house.machine("node1").down = node == "silent"
+    queries.lab.machine("node1").down = node == "silent"
     if node == "offline":
-        queries.house.put(msgspec.structs.replace(build.OWNER, master_node="n2"))
-        queries.house.put(msgspec.structs.replace(build.NODES[0], offline=True))
+        queries.lab.put(msgspec.structs.replace(build.OWNER, master_node="n2"))
+        queries.lab.put(msgspec.structs.replace(build.NODES[0], offline=True))
     assert (await queries.cell("instance", "vm1", "oper_ram"))[0] == status
     assert (await queries.cell("instance", "vm1", "oper_vcpus"))[0] == status
     running = (NORMAL, False) if node == "up" else (status, None)
@@ -248,18 +248,18 @@ async def test_a_running_instance_tells_its_console_and_only_when_that_is_asked_
     assert await queries.cell("instance", "vm1", "console") == (UNAVAILABLE, None)
     queries.runs("node1")
     await queries.cell("instance", "vm1", "status")
-    assert queries.house.nodes.calls_of(calls.InstanceConsole) == []
+    assert queries.lab.nodes.calls_of(calls.InstanceConsole) == []
     status, console = await queries.cell("instance", "vm1", "console")
     assert status == NORMAL
     assert msgspec.convert(console, calls.Console).instance == "vm1"
-    queries.house.machine("node1").down = True
+    queries.lab.machine("node1").down = True
     assert await queries.cell("instance", "vm1", "console") == (NO_DATA, None)
 
 
 @pytest.mark.promise("cluster-78")
 async def test_parameters_one_by_one_and_as_a_whole_in_the_seeds_spelling(queries: Queries) -> None:
     owner = msgspec.structs.replace(build.OWNER, beparams={"default": {"vcpus": 3}}, osparams={"plain": {"a": "b"}})
-    queries.house.put(owner)
+    queries.lab.put(owner)
     names = (
         "hvparam/migration_mode",
         "beparam/vcpus",
@@ -304,8 +304,8 @@ async def test_devices_by_number_and_as_lists(queries: Queries) -> None:
 
 
 async def test_a_network_shows_all_its_subnets_and_pools_and_what_is_used_and_in_quarantine(queries: Queries) -> None:
-    house = queries.house
-    house.put(
+    lab = queries.lab
+    lab.put(
         other_objects()[1],
         network.Quarantine(network="net", ip="192.0.2.12", until=5000.0, instance="i9", name="old"),
         network.Quarantine(network="net", ip="192.0.2.9", until=6000.0, instance="p9", name="vip", noun="port"),
@@ -321,14 +321,14 @@ async def test_a_network_shows_all_its_subnets_and_pools_and_what_is_used_and_in
         2,
         [["192.0.2.9", "port", "vip", 6000.0], ["192.0.2.12", "instance", "old", 5000.0]],
     ]
-    house.ledger.quarantine.now = lambda: 5500.0
+    lab.ledger.quarantine.now = lambda: 5500.0
     (row,) = await queries.rows("network", "quarantined_count", "quarantine", filter_=["=", "name", "net1"])
     assert [value for _, value in row] == [1, [["192.0.2.9", "port", "vip", 6000.0]]]
     assert await queries.values("network", "quarantined_count", filter_=["=", "name", "spare"]) == [0]
 
 
 async def test_an_instance_without_a_nic_has_no_address_to_compare(queries: Queries) -> None:
-    queries.house.put(named(2, "bare"))
+    queries.lab.put(named(2, "bare"))
     for filter_ in (["=", "nic.ip/0", "9.9.9.9"], ["=", "ip", "9.9.9.9"], ["=[]", "nic.ips", "9.9.9.9"]):
         assert await queries.values("instance", "name", filter_=filter_) == []
     for filter_ in (["=", "nic.ip/0", "192.0.2.10"], ["=", "ip", "192.0.2.10"], ["=[]", "nic.ips", "192.0.2.10"]):
@@ -349,8 +349,8 @@ async def test_every_field_has_values_of_its_shape(queries: Queries) -> None:
     queries.jobs[1] = state_build.ended(state_build.queued(1))
     queries.locks.append(("instance/i1", "exclusive", ["job/1"], [], []))
     queries.runs("node1")
-    queries.house.machine("node1").exports["vm1"] = ""
-    queries.house.put(*other_objects())
+    queries.lab.machine("node1").exports["vm1"] = ""
+    queries.lab.put(*other_objects())
     for what in engine.GETTERS:
         assert all(field.form for field in fields.REGISTRY[what].values() if field.kind is fields.Kind.OTHER)
         result = await engine.query(queries.source, what, list(fields.REGISTRY[what]))
@@ -365,8 +365,8 @@ async def test_every_field_of_every_resource_is_json(queries: Queries) -> None:
     waits = [("job/2", [("job/1", "exclusive")])]
     queries.locks.append(("instance/i1", "exclusive", ["job/1"], [("shared", ["job/2"])], waits))
     queries.runs("node1")
-    queries.house.machine("node1").exports["vm1"] = ""
-    queries.house.put(*other_objects())
+    queries.lab.machine("node1").exports["vm1"] = ""
+    queries.lab.put(*other_objects())
     for what in engine.GETTERS:
         result = await engine.query(queries.source, what, list(fields.REGISTRY[what]))
         assert result.rows, what
@@ -386,7 +386,7 @@ async def test_a_network_shows_its_subnets_and_what_the_older_fields_mean(querie
     second = network.Subnet(uuid="b", cidr="10.1.0.0/24", pools=(network.Pool(range="10.1.0.2", name="one"),))
     third = network.Subnet(uuid="c", cidr="2001:db8:5::/64", gateway="2001:db8:5::1", external=("2001:db8:5::7",))
     nic = instance.Nic(uuid="x9", mac="aa:00:00:00:00:99", ip=("10.0.0.3",), network="many")
-    queries.house.put(
+    queries.lab.put(
         network.Network(uuid="many", name="many", subnets=(first, second, third)),
         msgspec.structs.replace(named(9, "vm9"), nics=(nic,)),
     )
@@ -428,9 +428,9 @@ async def test_a_cable_has_none_of_it(queries: Queries) -> None:
 async def test_the_status_of_nodes_and_their_flags(queries: Queries) -> None:
     flags = {"n2": {"offline": True}, "n3": {"drained": True}}
     for node in build.NODES[1:]:
-        queries.house.put(msgspec.structs.replace(node, **flags[node.uuid]))
+        queries.lab.put(msgspec.structs.replace(node, **flags[node.uuid]))
     both = cluster.Node(uuid="n4", name="node4", primary_ip="203.0.113.4", group="g", master_candidate=True)
-    queries.house.put(both, msgspec.structs.replace(both, uuid="n5", name="node5", master_candidate=False))
+    queries.lab.put(both, msgspec.structs.replace(both, uuid="n5", name="node5", master_candidate=False))
     assert await queries.values("node", "role") == ["M", "O", "D", "C", "R"]
     assert await queries.values("node", "offline") == [False, True, False, False, False]
     assert await queries.values("node", "drained") == [False, False, True, False, False]
@@ -441,14 +441,14 @@ async def test_a_job_that_only_plans_is_listed_as_a_dry_run(queries: Queries) ->
     op = opcodes.TestDelay(duration=1.0, dry_run=True)
     planned = msgspec.structs.replace(state_build.queued(1), ops=(job.Step(input=op),))
     queries.jobs = {1: planned, 2: state_build.queued(2)}
-    queries.house.state = queries.house.state.apply(state_build.put(*queries.jobs.values()), serial=99)
+    queries.lab.state = queries.lab.state.apply(state_build.put(*queries.jobs.values()), serial=99)
     assert await queries.rows("job", "id", "dry_run") == [[(NORMAL, 1), (NORMAL, True)], [(NORMAL, 2), (NORMAL, False)]]
 
 
 async def test_jobs_are_listed_by_number_and_archived_ones_on_request(queries: Queries) -> None:
     queries.jobs = {number: state_build.queued(number) for number in (10, 9)}
     queries.archive |= {number: state_build.ended(state_build.queued(number)) for number in (4, 3)}
-    queries.house.state = queries.house.state.apply(state_build.put(*queries.jobs.values()), serial=99)
+    queries.lab.state = queries.lab.state.apply(state_build.put(*queries.jobs.values()), serial=99)
     assert await queries.values("job", "id") == [9, 10]
     assert await queries.rows("job", "id", "archived") == [
         [(NORMAL, 3), (NORMAL, True)],

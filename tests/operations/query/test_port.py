@@ -27,7 +27,7 @@ CUT = network.Network(
 @pytest.fixture
 def queries() -> Queries:
     queries = Queries()
-    queries.house.put(PORT, TWIN, *POOLS, CUT)
+    queries.lab.put(PORT, TWIN, *POOLS, CUT)
     return queries
 
 
@@ -121,7 +121,7 @@ async def test_a_question_for_one_walks_no_collection(
 
 @pytest.mark.parametrize("count", [10, 1000])
 async def test_a_port_with_an_address_costs_the_same_in_a_network_of_any_size(queries: Queries, count: int) -> None:
-    queries.house.put(
+    queries.lab.put(
         *(
             network.Port(uuid=f"q{n}", name="", network="spare", mac=f"aa:01:00:00:{n // 256:02x}:{n % 256:02x}")
             for n in range(count)
@@ -133,7 +133,7 @@ async def test_a_port_with_an_address_costs_the_same_in_a_network_of_any_size(qu
 
     def find() -> None:
         nonlocal narrowed
-        narrowed = lookup.narrowed(queries.house.state, "port", filter_)
+        narrowed = lookup.narrowed(queries.lab.state, "port", filter_)
 
     assert effort.lines(find) < 200
     assert narrowed == [PORT]

@@ -73,63 +73,63 @@ Set = opcodes.SegmentDefaultsSet
 Extent = tuple[str, str, int, int]
 
 
-def _extents(house: build.House) -> set[Extent]:
+def _extents(lab: build.MemoryCluster) -> set[Extent]:
     return {
         (each.network_type, each.physical_network, each.minimum, each.maximum)
-        for each in house.state.segmentranges.values()
+        for each in lab.state.segmentranges.values()
         if each.default
     }
 
 
 async def test_a_command_sets_what_it_names_and_keeps_the_rest() -> None:
-    house = build.House()
-    await house.run(Set(vlan_ranges=("physnet1:100:199", "physnet2"), vxlan_ranges=("1000:1999",)))
-    owner = house.state.the_cluster
-    assert _extents(house) == {("vlan", "physnet1", 100, 199), ("vxlan", "", 1000, 1999)}
+    lab = build.MemoryCluster()
+    await lab.run(Set(vlan_ranges=("physnet1:100:199", "physnet2"), vxlan_ranges=("1000:1999",)))
+    owner = lab.state.the_cluster
+    assert _extents(lab) == {("vlan", "physnet1", 100, 199), ("vxlan", "", 1000, 1999)}
     assert (owner.physical_networks, owner.segment_source) == (("physnet1", "physnet2"), "command")
-    before = {each.minimum: each.uuid for each in house.state.segmentranges.values()}
-    await house.run(Set(tenant_network_types=("vxlan", "vlan"), vxlan_ranges=("1000:1999", "5:5")))
-    assert _extents(house) == {("vlan", "physnet1", 100, 199), ("vxlan", "", 1000, 1999), ("vxlan", "", 5, 5)}
-    assert {each.minimum: each.uuid for each in house.state.segmentranges.values() if each.minimum != 5} == before
-    assert house.state.the_cluster.tenant_network_types == ("vxlan", "vlan")
-    assert house.state.the_cluster.physical_networks == ("physnet1", "physnet2")
-    await house.run(Set(vlan_ranges=(), vxlan_ranges=(), tenant_network_types=()))
-    assert not _extents(house)
-    assert not house.state.the_cluster.physical_networks
+    before = {each.minimum: each.uuid for each in lab.state.segmentranges.values()}
+    await lab.run(Set(tenant_network_types=("vxlan", "vlan"), vxlan_ranges=("1000:1999", "5:5")))
+    assert _extents(lab) == {("vlan", "physnet1", 100, 199), ("vxlan", "", 1000, 1999), ("vxlan", "", 5, 5)}
+    assert {each.minimum: each.uuid for each in lab.state.segmentranges.values() if each.minimum != 5} == before
+    assert lab.state.the_cluster.tenant_network_types == ("vxlan", "vlan")
+    assert lab.state.the_cluster.physical_networks == ("physnet1", "physnet2")
+    await lab.run(Set(vlan_ranges=(), vxlan_ranges=(), tenant_network_types=()))
+    assert not _extents(lab)
+    assert not lab.state.the_cluster.physical_networks
 
 
 async def test_a_network_has_its_segment_at_once() -> None:
-    house = build.House()
-    await house.run(Set(vlan_ranges=("physnet1:100:199",)))
-    await house.run(opcodes.NetworkAdd(network_name="lan", segmented=True))
-    assert house.state.network("lan").segment == network.Segment("vlan", 100, "physnet1")
-    await house.run(Set(vlan_ranges=()))
-    assert house.state.network("lan").segment == network.Segment("vlan", 100, "physnet1")
+    lab = build.MemoryCluster()
+    await lab.run(Set(vlan_ranges=("physnet1:100:199",)))
+    await lab.run(opcodes.NetworkAdd(network_name="lan", segmented=True))
+    assert lab.state.network("lan").segment == network.Segment("vlan", 100, "physnet1")
+    await lab.run(Set(vlan_ranges=()))
+    assert lab.state.network("lan").segment == network.Segment("vlan", 100, "physnet1")
 
 
 async def test_settings_of_the_file_are_changed_by_the_file_or_with_force() -> None:
-    house = build.House()
-    await house.run(Set(file="[ml2_type_gre]\ntunnel_id_ranges = 1:5"))
-    assert (_extents(house), house.state.the_cluster.segment_source) == ({("gre", "", 1, 5)}, "file")
-    error = await house.refused(Set(gre_ranges=("1:9",)))
+    lab = build.MemoryCluster()
+    await lab.run(Set(file="[ml2_type_gre]\ntunnel_id_ranges = 1:5"))
+    assert (_extents(lab), lab.state.the_cluster.segment_source) == ({("gre", "", 1, 5)}, "file")
+    error = await lab.refused(Set(gre_ranges=("1:9",)))
     assert isinstance(error, errors.WrongStateError)
     assert "set by segments.ini" in str(error)
     assert "gantry segment apply" in str(error)
-    await house.run(Set(file="[ml2_type_gre]\ntunnel_id_ranges = 1:7"))
-    assert _extents(house) == {("gre", "", 1, 7)}
-    await house.run(Set(gre_ranges=("1:9",), force=True))
-    assert (_extents(house), house.state.the_cluster.segment_source) == ({("gre", "", 1, 9)}, "command")
-    await house.run(Set(gre_ranges=("2:9",)))
+    await lab.run(Set(file="[ml2_type_gre]\ntunnel_id_ranges = 1:7"))
+    assert _extents(lab) == {("gre", "", 1, 7)}
+    await lab.run(Set(gre_ranges=("1:9",), force=True))
+    assert (_extents(lab), lab.state.the_cluster.segment_source) == ({("gre", "", 1, 9)}, "command")
+    await lab.run(Set(gre_ranges=("2:9",)))
 
 
 @pytest.mark.parametrize("empty", [Set(gre_ranges=(), force=True), Set(file="")], ids=["command", "file"])
 async def test_where_nothing_is_set_neither_has_set_it(empty: Set) -> None:
-    house = build.House()
-    await house.run(Set(file="[ml2_type_gre]\ntunnel_id_ranges = 1:5"))
-    await house.run(empty)
-    assert (_extents(house), house.state.the_cluster.segment_source) == (set(), "")
-    await house.run(Set(gre_ranges=("2:9",)))
-    assert house.state.the_cluster.segment_source == "command"
+    lab = build.MemoryCluster()
+    await lab.run(Set(file="[ml2_type_gre]\ntunnel_id_ranges = 1:5"))
+    await lab.run(empty)
+    assert (_extents(lab), lab.state.the_cluster.segment_source) == (set(), "")
+    await lab.run(Set(gre_ranges=("2:9",)))
+    assert lab.state.the_cluster.segment_source == "command"
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ async def test_where_nothing_is_set_neither_has_set_it(empty: Set) -> None:
     ],
 )
 async def test_invalid_settings_are_refused(op: Set, message: str) -> None:
-    house = build.House()
-    error = await house.refused(op)
+    lab = build.MemoryCluster()
+    error = await lab.refused(op)
     assert isinstance(error, errors.InvalidError)
     assert message in str(error)
 
@@ -163,21 +163,21 @@ tunnel_link = eth2
 
 
 async def test_links_of_physical_networks_are_set_by_the_file_and_by_the_command() -> None:
-    house = build.House()
-    await house.run(Set(file=LINKS))
-    assert house.state.the_cluster.bridge_mappings == {"physnet1": "br0", "physnet2": "eth1"}
-    assert house.state.the_cluster.tunnel_link == "eth2"
-    await house.run(Set(bridge_mappings=("physnet1:br5",), force=True))
-    assert (house.state.the_cluster.bridge_mappings, house.state.the_cluster.tunnel_link) == (
+    lab = build.MemoryCluster()
+    await lab.run(Set(file=LINKS))
+    assert lab.state.the_cluster.bridge_mappings == {"physnet1": "br0", "physnet2": "eth1"}
+    assert lab.state.the_cluster.tunnel_link == "eth2"
+    await lab.run(Set(bridge_mappings=("physnet1:br5",), force=True))
+    assert (lab.state.the_cluster.bridge_mappings, lab.state.the_cluster.tunnel_link) == (
         {"physnet1": "br5"}, "eth2",
     )  # fmt: skip
-    await house.run(Set(tunnel_link=""))
-    assert house.state.the_cluster.tunnel_link == ""
+    await lab.run(Set(tunnel_link=""))
+    assert lab.state.the_cluster.tunnel_link == ""
 
 
-def _connections(house: build.House, name: str) -> dict[str, cluster.Connection]:
-    uuid = house.state.network(name).uuid
-    groups = house.state.nodegroups.values()
+def _connections(lab: build.MemoryCluster, name: str) -> dict[str, cluster.Connection]:
+    uuid = lab.state.network(name).uuid
+    groups = lab.state.nodegroups.values()
     return {group.name: group.networks[uuid] for group in groups if uuid in group.networks}
 
 
@@ -197,34 +197,34 @@ def _connections(house: build.House, name: str) -> dict[str, cluster.Connection]
 async def test_a_network_is_connected_to_each_node_group_by_the_link_of_its_wire(
     wire: dict[str, object], link: str
 ) -> None:
-    house = build.House()
-    house.put(cluster.NodeGroup(uuid="g2", name="second"))
-    await house.run(Set(file=LINKS + "[ml2_type_vlan]\nnetwork_vlan_ranges = physnet3"))
+    lab = build.MemoryCluster()
+    lab.put(cluster.NodeGroup(uuid="g2", name="second"))
+    await lab.run(Set(file=LINKS + "[ml2_type_vlan]\nnetwork_vlan_ranges = physnet3"))
     add = {"network_name": "lan", **wire}
-    await house.run(msgspec.convert({**add, "connect": True}, opcodes.NetworkAdd))
+    await lab.run(msgspec.convert({**add, "connect": True}, opcodes.NetworkAdd))
     plug = cluster.Connection(mode="bridged", link=link)
-    assert _connections(house, "lan") == ({"default": plug, "second": plug} if link else {})
-    await house.run(opcodes.NetworkRemove(network_name="lan", disconnect=True))
-    await house.run(msgspec.convert(add, opcodes.NetworkAdd))
-    assert _connections(house, "lan") == {}
+    assert _connections(lab, "lan") == ({"default": plug, "second": plug} if link else {})
+    await lab.run(opcodes.NetworkRemove(network_name="lan", disconnect=True))
+    await lab.run(msgspec.convert(add, opcodes.NetworkAdd))
+    assert _connections(lab, "lan") == {}
 
 
 async def test_a_connection_that_an_administrator_has_made_is_not_removed() -> None:
-    house = build.House()
-    await house.run(Set(file=LINKS))
+    lab = build.MemoryCluster()
+    await lab.run(Set(file=LINKS))
     op = {"network_name": "lan", "network_type": "flat", "physical_network": "physnet1", "connect": True}
-    await house.run(msgspec.convert(op, opcodes.NetworkAdd))
-    assert isinstance(await house.refused(opcodes.NetworkRemove(network_name="lan")), errors.WrongStateError)
-    await house.run(Set(bridge_mappings=("physnet1:br9",), force=True))
-    error = await house.refused(opcodes.NetworkRemove(network_name="lan", disconnect=True))
+    await lab.run(msgspec.convert(op, opcodes.NetworkAdd))
+    assert isinstance(await lab.refused(opcodes.NetworkRemove(network_name="lan")), errors.WrongStateError)
+    await lab.run(Set(bridge_mappings=("physnet1:br9",), force=True))
+    error = await lab.refused(opcodes.NetworkRemove(network_name="lan", disconnect=True))
     assert "network lan is connected to node group default; gnt-network disconnect lan default" in str(error)
 
 
 async def test_a_vlan_that_another_network_of_the_link_has_is_not_connected_twice() -> None:
-    house = build.House()
-    await house.run(Set(file=LINKS))
+    lab = build.MemoryCluster()
+    await lab.run(Set(file=LINKS))
     plug = {"network_name": "spare", "group_name": "default", "network_mode": "bridged", "network_link": "br0"}
-    await house.run(msgspec.convert({**plug, "network_vlan": "7"}, opcodes.NetworkConnect))
+    await lab.run(msgspec.convert({**plug, "network_vlan": "7"}, opcodes.NetworkConnect))
     op = {"network_name": "lan", "network_type": "vlan", "physical_network": "physnet1", "segment": 7, "connect": True}
-    error = await house.refused(msgspec.convert(op, opcodes.NetworkAdd))
+    error = await lab.refused(msgspec.convert(op, opcodes.NetworkAdd))
     assert "VLAN 7 of br0 is already network spare in node group default" in str(error)

@@ -39,29 +39,31 @@ class RangesMachine:
 
 def test_each_start_brings_the_files_ranges_and_keeps_the_uuids_of_those_that_stay() -> None:
     with simulated.World(seed=1) as world:
-        site = RangesMachine(world)
-        assert site.start() == {}
+        ranges_machine = RangesMachine(world)
+        assert ranges_machine.start() == {}
         own = network.SegmentRange(uuid="own", name="x", network_type="gre", minimum=1, maximum=9)
         used = network.Segment(network_type="vlan", physical_network="p", segmentation_id=150)
-        site.put(own, network.Network(uuid="n", name="n", segment=used))
-        site.write("[ml2]\ntenant_network_types=vlan\n[ml2_type_vlan]\nnetwork_vlan_ranges = p:100:199,p:300:399")
-        first = site.start()
+        ranges_machine.put(own, network.Network(uuid="n", name="n", segment=used))
+        ranges_machine.write(
+            "[ml2]\ntenant_network_types=vlan\n[ml2_type_vlan]\nnetwork_vlan_ranges = p:100:199,p:300:399"
+        )
+        first = ranges_machine.start()
         assert {(each.minimum, each.default, each.shared, each.project) for each in first.values() if each != own} == {
             (100, True, True, ""),
             (300, True, True, ""),
         }
-        assert site.store.snapshot.the_cluster.tenant_network_types == ("vlan",)
-        serial = site.store.snapshot.serial
-        assert site.start() == first
-        assert site.store.snapshot.serial == serial
-        site.write("[ml2_type_vlan]\nnetwork_vlan_ranges = p:300:399,q")
-        second = site.start()
+        assert ranges_machine.store.snapshot.the_cluster.tenant_network_types == ("vlan",)
+        serial = ranges_machine.store.snapshot.serial
+        assert ranges_machine.start() == first
+        assert ranges_machine.store.snapshot.serial == serial
+        ranges_machine.write("[ml2_type_vlan]\nnetwork_vlan_ranges = p:300:399,q")
+        second = ranges_machine.start()
         assert {uuid: each for uuid, each in first.items() if each.minimum in (1, 300)} == second
-        assert site.store.snapshot.serial == serial + 1
-        assert site.store.snapshot.the_cluster.physical_networks == ("p", "q")
-        assert site.store.snapshot.networks["n"].segment == used
-        site.write("")
-        assert site.start() == {"own": own}
+        assert ranges_machine.store.snapshot.serial == serial + 1
+        assert ranges_machine.store.snapshot.the_cluster.physical_networks == ("p", "q")
+        assert ranges_machine.store.snapshot.networks["n"].segment == used
+        ranges_machine.write("")
+        assert ranges_machine.start() == {"own": own}
 
 
 @pytest.mark.parametrize("damage", ["[ml2_type_gre]\ntunnel_id_ranges = 9:8", b"\xff\xfe"])
@@ -69,12 +71,12 @@ def test_a_damaged_file_is_one_message_and_changes_nothing(
     damage: str | bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = RangesMachine(world)
-        site.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
-        before = site.start()
-        site.write(damage)
+        ranges_machine = RangesMachine(world)
+        ranges_machine.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
+        before = ranges_machine.start()
+        ranges_machine.write(damage)
         caplog.clear()
-        assert site.start() == before
+        assert ranges_machine.start() == before
         (entry,) = caplog.records
         assert entry.levelname == "ERROR"
         assert "segments.ini, so the default segment ranges stay unchanged" in entry.message
@@ -82,28 +84,28 @@ def test_a_damaged_file_is_one_message_and_changes_nothing(
 
 def test_a_master_without_the_file_keeps_the_ranges_of_the_one_before(caplog: pytest.LogCaptureFixture) -> None:
     with simulated.World(seed=1) as world:
-        site = RangesMachine(world)
-        site.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
-        before = site.start()
-        build.on(world, site.machine, site.machine.disk.remove(build.WHERE.segments))
+        ranges_machine = RangesMachine(world)
+        ranges_machine.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
+        before = ranges_machine.start()
+        build.on(world, ranges_machine.machine, ranges_machine.machine.disk.remove(build.WHERE.segments))
         caplog.clear()
-        assert site.start() == before
+        assert ranges_machine.start() == before
         assert [entry.levelname for entry in caplog.records] == ["WARNING"]
 
 
 def test_a_file_is_ignored_after_a_command_has_set_the_ranges(caplog: pytest.LogCaptureFixture) -> None:
     with simulated.World(seed=1) as world:
-        site = RangesMachine(world)
-        site.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
-        before = site.start()
-        assert site.store.snapshot.the_cluster.segment_source == "file"
-        site.put(structs.replace(site.store.snapshot.the_cluster, segment_source="command"))
-        site.write("[ml2_type_gre]\ntunnel_id_ranges = 7:9")
+        ranges_machine = RangesMachine(world)
+        ranges_machine.write("[ml2_type_gre]\ntunnel_id_ranges = 1:5")
+        before = ranges_machine.start()
+        assert ranges_machine.store.snapshot.the_cluster.segment_source == "file"
+        ranges_machine.put(structs.replace(ranges_machine.store.snapshot.the_cluster, segment_source="command"))
+        ranges_machine.write("[ml2_type_gre]\ntunnel_id_ranges = 7:9")
         caplog.clear()
-        assert site.start() == before
+        assert ranges_machine.start() == before
         (entry,) = caplog.records
         assert (entry.levelname, "is ignored" in entry.message) == ("WARNING", True)
         assert "gantry segment apply applies it" in entry.message
-        build.on(world, site.machine, site.machine.disk.remove(build.WHERE.segments))
+        build.on(world, ranges_machine.machine, ranges_machine.machine.disk.remove(build.WHERE.segments))
         caplog.clear()
-        assert (site.start(), caplog.records) == (before, [])
+        assert (ranges_machine.start(), caplog.records) == (before, [])

@@ -15,8 +15,8 @@ Spec = opcodes.SegmentRangeSpec
 
 
 @pytest.fixture
-def house() -> build.House:
-    lab = build.House()
+def lab() -> build.MemoryCluster:
+    lab = build.MemoryCluster()
     lab.put(structs.replace(build.OWNER, segment_ranges=True))
     return lab
 
@@ -24,10 +24,10 @@ def house() -> build.House:
 MINE = "07ac1127-ee96-47d4-8ce2-626867104a13"
 
 
-async def create(house: build.House, *specs: Spec) -> list[network.SegmentRange]:
-    result = await house.run(Add(ranges=specs))
+async def create(lab: build.MemoryCluster, *specs: Spec) -> list[network.SegmentRange]:
+    result = await lab.run(Add(ranges=specs))
     assert isinstance(result, list)
-    return [house.state.segmentranges[entry["uuid"]] for entry in result]
+    return [lab.state.segmentranges[entry["uuid"]] for entry in result]
 
 
 def vlan(minimum: int, maximum: int, *, project: str = "", name: str = "", physical: str = "physnet1") -> Spec:
@@ -42,14 +42,14 @@ def vlan(minimum: int, maximum: int, *, project: str = "", name: str = "", physi
     )
 
 
-async def net(house: build.House, name: str, **fields: object) -> network.Segment | None:
-    await house.run(opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": name, **fields}))
-    return house.state.network(name).segment
+async def net(lab: build.MemoryCluster, name: str, **fields: object) -> network.Segment | None:
+    await lab.run(opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": name, **fields}))
+    return lab.state.network(name).segment
 
 
-async def test_a_range_is_stored_as_requested_and_returned_in_full(house: build.House) -> None:
+async def test_a_range_is_stored_as_requested_and_returned_in_full(lab: build.MemoryCluster) -> None:
     spec = structs.replace(vlan(100, 199, project="p1", name="lab"), description="rack 4", tags=("blue",), uuid=MINE)
-    result = await house.run(Add(ranges=(spec,)))
+    result = await lab.run(Add(ranges=(spec,)))
     assert result == [
         {
             "uuid": MINE,
@@ -68,15 +68,15 @@ async def test_a_range_is_stored_as_requested_and_returned_in_full(house: build.
             "description": "rack 4",
         }
     ]
-    assert "exists already" in str(await house.refused(Add(ranges=(vlan(1, 1), spec))))
+    assert "exists already" in str(await lab.refused(Add(ranges=(vlan(1, 1), spec))))
 
 
 @pytest.mark.promise(
     "segments-16", "segments-18", "segments-19", "segments-20", "segments-22", "segments-23", "segments-24"
 )
-async def test_no_field_of_a_stored_range_is_unknown_or_of_another_type(house: build.House) -> None:
+async def test_no_field_of_a_stored_range_is_unknown_or_of_another_type(lab: build.MemoryCluster) -> None:
     spec = structs.replace(vlan(100, 199, project="p" * 255), physical_network="n" * 64)
-    (segment_range,) = await create(house, structs.replace(spec, uuid=MINE))
+    (segment_range,) = await create(lab, structs.replace(spec, uuid=MINE))
     stored = msgspec.to_builtins(segment_range)
     assert stored.pop("ctime") == stored.pop("mtime")
     assert stored == {
@@ -94,8 +94,8 @@ async def test_no_field_of_a_stored_range_is_unknown_or_of_another_type(house: b
             opcodes.decode({"OP_ID": "OP_SEGMENT_RANGE_ADD", "ranges": [request]})
 
 
-async def test_a_shared_range_is_no_projects_whatever_was_said(house: build.House) -> None:
-    (stored,) = await create(house, structs.replace(vlan(1, 5), project="p1"))
+async def test_a_shared_range_is_no_projects_whatever_was_said(lab: build.MemoryCluster) -> None:
+    (stored,) = await create(lab, structs.replace(vlan(1, 5), project="p1"))
     assert (stored.shared, stored.project) == (True, "")
 
 
@@ -119,11 +119,11 @@ GRE, VXLAN = (
         (structs.replace(vlan(1, 2), shared=False), "not shared needs a project"),
     ],
 )
-async def test_a_range_that_cannot_be_is_invalid(house: build.House, spec: Spec, fault: str) -> None:
-    error = await house.refused(Add(ranges=(GRE, spec)))
+async def test_a_range_that_cannot_be_is_invalid(lab: build.MemoryCluster, spec: Spec, fault: str) -> None:
+    error = await lab.refused(Add(ranges=(GRE, spec)))
     assert isinstance(error, errors.InvalidError)
     assert fault in str(error)
-    (stored,) = await create(house, GRE)
+    (stored,) = await create(lab, GRE)
     assert stored.maximum == 2**32 - 1
 
 
@@ -135,102 +135,102 @@ async def test_an_id_that_is_none_is_invalid_before_a_job_is_made(number: object
         )
 
 
-async def test_ranges_overlap_only_those_of_other_places_and_of_the_configuration_file(house: build.House) -> None:
-    house.put(network.SegmentRange(uuid="d", name="", network_type="gre", minimum=1, maximum=99, default=True))
-    (stored,) = await create(house, vlan(100, 199, project="p1", name="lab"))
-    await create(house, vlan(100, 199, physical="physnet2"), Spec(network_type="gre", minimum=50, maximum=200))
-    await create(house, vlan(200, 200, project="p2"), vlan(99, 99))
+async def test_ranges_overlap_only_those_of_other_places_and_of_the_configuration_file(
+    lab: build.MemoryCluster,
+) -> None:
+    lab.put(network.SegmentRange(uuid="d", name="", network_type="gre", minimum=1, maximum=99, default=True))
+    (stored,) = await create(lab, vlan(100, 199, project="p1", name="lab"))
+    await create(lab, vlan(100, 199, physical="physnet2"), Spec(network_type="gre", minimum=50, maximum=200))
+    await create(lab, vlan(200, 200, project="p2"), vlan(99, 99))
     for spec in (vlan(199, 250), vlan(1, 4094, project="p1"), vlan(150, 150)):
-        error = await house.refused(Add(ranges=(vlan(900, 901), spec)))
+        error = await lab.refused(Add(ranges=(vlan(900, 901), spec)))
         assert isinstance(error, errors.NotUniqueError)
         assert f"overlaps segment range lab ({stored.uuid}): 100 to 199" in str(error) or spec.minimum == 1
-    error = await house.refused(Add(ranges=(vlan(900, 910), vlan(910, 920))))
+    error = await lab.refused(Add(ranges=(vlan(900, 910), vlan(910, 920))))
     assert "vlan 910 to 920 overlaps segment range" in str(error)
 
 
-async def test_a_range_is_enlarged_and_shrunk_round_the_ids_in_use(house: build.House) -> None:
-    (stored,) = await create(house, vlan(400, 404, project="p1"))
-    await net(house, "n", network_type="vlan", physical_network="physnet1", segment=402, project="p1")
+async def test_a_range_is_enlarged_and_shrunk_round_the_ids_in_use(lab: build.MemoryCluster) -> None:
+    (stored,) = await create(lab, vlan(400, 404, project="p1"))
+    await net(lab, "n", network_type="vlan", physical_network="physnet1", segment=402, project="p1")
     for minimum, maximum in ((395, 410), (401, 403), (402, 402), (402, 500)):
-        await house.run(Set(range=stored.uuid, minimum=minimum, maximum=maximum))
-        changed = house.state.segmentranges[stored.uuid]
+        await lab.run(Set(range=stored.uuid, minimum=minimum, maximum=maximum))
+        changed = lab.state.segmentranges[stored.uuid]
         assert (changed.minimum, changed.maximum) == (minimum, maximum)
     for op in (Set(range=stored.uuid, minimum=403), Set(range=stored.uuid, minimum=550, maximum=600)):
-        error = await house.refused(op)
+        error = await lab.refused(op)
         assert isinstance(error, errors.WrongStateError)
         assert "is in use: network n has id 402" in str(error)
-    assert "minimum 600 is above the maximum 500" in str(await house.refused(Set(range=stored.uuid, minimum=600)))
-    await house.run(Set(range=stored.uuid, name="x", description="y", tags=("z",)))
-    renamed = house.state.segmentranges[stored.uuid]
+    assert "minimum 600 is above the maximum 500" in str(await lab.refused(Set(range=stored.uuid, minimum=600)))
+    await lab.run(Set(range=stored.uuid, name="x", description="y", tags=("z",)))
+    renamed = lab.state.segmentranges[stored.uuid]
     assert (renamed.name, renamed.description, renamed.tags, renamed.serial_no) == ("x", "y", ("z",), 6)
-    await house.run(Set(range="x"))
-    assert house.state.segmentranges[stored.uuid].serial_no == 7
+    await lab.run(Set(range="x"))
+    assert lab.state.segmentranges[stored.uuid].serial_no == 7
 
 
-async def test_a_range_grows_into_no_other(house: build.House) -> None:
-    low, _ = await create(house, vlan(100, 109), vlan(120, 129))
-    assert "overlaps" in str(await house.refused(Set(range=low.uuid, maximum=120)))
-    await house.run(Set(range=low.uuid, maximum=119))
-    assert [await net(house, f"n{index}", network_type="vlan") for index in range(2)] == [
+async def test_a_range_grows_into_no_other(lab: build.MemoryCluster) -> None:
+    low, _ = await create(lab, vlan(100, 109), vlan(120, 129))
+    assert "overlaps" in str(await lab.refused(Set(range=low.uuid, maximum=120)))
+    await lab.run(Set(range=low.uuid, maximum=119))
+    assert [await net(lab, f"n{index}", network_type="vlan") for index in range(2)] == [
         network.Segment(network_type="vlan", physical_network="physnet1", segmentation_id=number)
         for number in (100, 101)
     ]
 
 
-async def test_a_range_with_an_id_in_use_is_not_removed(house: build.House) -> None:
-    (stored,) = await create(house, vlan(100, 101))
-    await net(house, "n", network_type="vlan")
-    error = await house.refused(Remove(range=stored.uuid))
+async def test_a_range_with_an_id_in_use_is_not_removed(lab: build.MemoryCluster) -> None:
+    (stored,) = await create(lab, vlan(100, 101))
+    await net(lab, "n", network_type="vlan")
+    error = await lab.refused(Remove(range=stored.uuid))
     assert isinstance(error, errors.WrongStateError)
     assert "network n has id 100" in str(error)
-    await house.run(opcodes.NetworkRemove(network_name="n"))
-    await house.run(Remove(range=stored.uuid))
-    assert stored.uuid not in house.state.segmentranges
+    await lab.run(opcodes.NetworkRemove(network_name="n"))
+    await lab.run(Remove(range=stored.uuid))
+    assert stored.uuid not in lab.state.segmentranges
     with pytest.raises(errors.NotFoundError, match="no such segment range"):
-        await house.plan(Remove(range=stored.uuid))
+        await lab.plan(Remove(range=stored.uuid))
 
 
-async def test_an_id_that_a_running_job_takes_counts_as_used(house: build.House) -> None:
-    (stored,) = await create(house, vlan(100, 101))
-    plan = await house.plan(opcodes.NetworkAdd(network_name="n", network_type="vlan"))
-    house.ledger.hold(9, house.state, changes=plan.changes)
+async def test_an_id_that_a_running_job_takes_counts_as_used(lab: build.MemoryCluster) -> None:
+    (stored,) = await create(lab, vlan(100, 101))
+    plan = await lab.plan(opcodes.NetworkAdd(network_name="n", network_type="vlan"))
+    lab.ledger.hold(9, lab.state, changes=plan.changes)
     for op in (Remove(range=stored.uuid), Set(range=stored.uuid, minimum=101)):
-        assert "segment range u1 is in use: running job 9 allocates id 100" in str(await house.refused(op))
-    house.ledger.release(9)
-    await house.run(Remove(range=stored.uuid))
+        assert "segment range u1 is in use: running job 9 allocates id 100" in str(await lab.refused(op))
+    lab.ledger.release(9)
+    await lab.run(Remove(range=stored.uuid))
 
 
-async def test_a_default_range_is_read_only(house: build.House) -> None:
-    house.put(network.SegmentRange(uuid="d", name="", network_type="gre", minimum=1, maximum=9, default=True))
+async def test_a_default_range_is_read_only(lab: build.MemoryCluster) -> None:
+    lab.put(network.SegmentRange(uuid="d", name="", network_type="gre", minimum=1, maximum=9, default=True))
     for op in (Remove(range="d"), Set(range="d", name="x")):
-        error = await house.refused(op)
+        error = await lab.refused(op)
         assert isinstance(error, errors.InvalidError)
         assert "segment range d is a default range, which is read-only" in str(error)
 
 
-async def test_with_the_feature_off_no_range_is_made_changed_or_removed(house: build.House) -> None:
-    (stored,) = await create(house, vlan(100, 101))
-    house.put(build.OWNER)
+async def test_with_the_feature_off_no_range_is_made_changed_or_removed(lab: build.MemoryCluster) -> None:
+    (stored,) = await create(lab, vlan(100, 101))
+    lab.put(build.OWNER)
     for op in (Add(ranges=(vlan(1, 2),)), Set(range=stored.uuid, name="x"), Remove(range=stored.uuid)):
-        error = await house.refused(op)
+        error = await lab.refused(op)
         assert isinstance(error, errors.WrongStateError)
         assert "gnt-cluster modify --segment-ranges yes enables managed segment ranges" in str(error)
 
 
-async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_names(house: build.House) -> None:
-    await create(house, vlan(100, 199), vlan(400, 402, project="p1"))
-    assert await net(house, "none") is None
-    networks = [await net(house, f"n{index}", project="p1", segmented=True) for index in range(2)]
-    networks += [await net(house, "shared", network_type="vlan")]
-    networks += [await net(house, "named", network_type="vlan", physical_network="physnet1", segment=4000)]
-    networks += [
-        await net(house, "theirs", network_type="vlan", physical_network="physnet1", segment=402, project="p2")
-    ]
-    networks += [await net(house, "tunnel", network_type="gre", segment=2**32 - 1)]
+async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_names(lab: build.MemoryCluster) -> None:
+    await create(lab, vlan(100, 199), vlan(400, 402, project="p1"))
+    assert await net(lab, "none") is None
+    networks = [await net(lab, f"n{index}", project="p1", segmented=True) for index in range(2)]
+    networks += [await net(lab, "shared", network_type="vlan")]
+    networks += [await net(lab, "named", network_type="vlan", physical_network="physnet1", segment=4000)]
+    networks += [await net(lab, "theirs", network_type="vlan", physical_network="physnet1", segment=402, project="p2")]
+    networks += [await net(lab, "tunnel", network_type="gre", segment=2**32 - 1)]
     assert [net_ and net_.segmentation_id for net_ in networks] == [400, 401, 100, 4000, 402, 2**32 - 1]
-    assert house.state.network("n0").project == "p1"
-    house.put(structs.replace(house.state.the_cluster, segment_fallback=False))
-    error = await house.refused(opcodes.NetworkAdd(network_name="m", project="p1", segmented=True))
+    assert lab.state.network("n0").project == "p1"
+    lab.put(structs.replace(lab.state.the_cluster, segment_fallback=False))
+    error = await lab.refused(opcodes.NetworkAdd(network_name="m", project="p1", segmented=True))
     assert isinstance(error, errors.NoRoomError)
     assert "the ranges of project p1" in str(error)
 
@@ -254,19 +254,19 @@ async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_name
     ],
 )
 async def test_a_segment_that_cannot_be_had_is_refused(
-    house: build.House, fields: dict[str, object], kind: type[errors.GantryError], fault: str
+    lab: build.MemoryCluster, fields: dict[str, object], kind: type[errors.GantryError], fault: str
 ) -> None:
-    await create(house, vlan(100, 199))
-    await net(house, "first", network_type="vlan")
+    await create(lab, vlan(100, 199))
+    await net(lab, "first", network_type="vlan")
     op = opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": "m", **fields})
-    error = await house.refused(op)
+    error = await lab.refused(op)
     assert type(error) is kind
     assert fault in str(error)
 
 
-async def test_a_physical_network_that_the_file_names_without_ids_is_known(house: build.House) -> None:
-    house.put(structs.replace(build.OWNER, physical_networks=("physnet2",)))
-    created_network = await net(house, "n", network_type="vlan", physical_network="physnet2", segment=5)
+async def test_a_physical_network_that_the_file_names_without_ids_is_known(lab: build.MemoryCluster) -> None:
+    lab.put(structs.replace(build.OWNER, physical_networks=("physnet2",)))
+    created_network = await net(lab, "n", network_type="vlan", physical_network="physnet2", segment=5)
     assert created_network == network.Segment(network_type="vlan", physical_network="physnet2", segmentation_id=5)
 
 
@@ -274,10 +274,10 @@ def changing(name: str, **fields: object) -> opcodes.AnyOpcode:
     return opcodes.decode({"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **fields})
 
 
-async def test_a_network_that_is_plugged_in_nowhere_gets_another_segment_or_none(house: build.House) -> None:
-    await create(house, vlan(100, 199), Spec(network_type="vxlan", minimum=7, maximum=9))
-    segment: Callable[[], network.Segment | None] = lambda: house.state.network("spare").segment  # noqa: E731
-    plan = await house.plan(changing("spare", network_type="vlan"))
+async def test_a_network_that_is_plugged_in_nowhere_gets_another_segment_or_none(lab: build.MemoryCluster) -> None:
+    await create(lab, vlan(100, 199), Spec(network_type="vxlan", minimum=7, maximum=9))
+    segment: Callable[[], network.Segment | None] = lambda: lab.state.network("spare").segment  # noqa: E731
+    plan = await lab.plan(changing("spare", network_type="vlan"))
     assert "segment becomes vlan 100 of physical network physnet1" in plan.lines
     for fields, number in (
         ({"network_type": "vlan"}, 100),
@@ -288,14 +288,14 @@ async def test_a_network_that_is_plugged_in_nowhere_gets_another_segment_or_none
         ({"mac_prefix": "aa:00:07"}, 7),
         ({"segmented": False}, None),
     ):
-        await house.run(changing("spare", **fields))
+        await lab.run(changing("spare", **fields))
         segment_id = segment()
         assert (segment_id and segment_id.segmentation_id) == number
-    same = await house.plan(changing("spare", segmented=False))
+    same = await lab.plan(changing("spare", segmented=False))
     assert same.lines == ["nothing changes: network spare already has these settings"]
     assert "network spare cannot have a segment and no segment" in str(
-        await house.refused(changing("spare", segmented=False, network_type="vlan"))
+        await lab.refused(changing("spare", segmented=False, network_type="vlan"))
     )
-    error = await house.refused(changing("net1", network_type="vlan"))
+    error = await lab.refused(changing("net1", network_type="vlan"))
     assert isinstance(error, errors.WrongStateError)
     assert "network net1 is connected to node group default" in str(error)

@@ -14,34 +14,34 @@ URL = "https://hooks.example/in/T0?key=sesame"
 
 
 @pytest.fixture
-def house() -> build.House:
-    return build.House()
+def lab() -> build.MemoryCluster:
+    return build.MemoryCluster()
 
 
 def op(name: str = "hook", url: str = URL, **fields: object) -> opcodes.WebhookAdd:
     return opcodes.WebhookAdd(name=name, url=url, **fields)  # type: ignore[arg-type]
 
 
-def hook(house: build.House, name: str = "hook") -> webhook.Webhook:
-    return units.find(house.state, name)
+def hook(lab: build.MemoryCluster, name: str = "hook") -> webhook.Webhook:
+    return units.find(lab.state, name)
 
 
-async def test_a_webhook_begins_with_the_next_event_and_has_a_secret_of_its_own(house: build.House) -> None:
-    serial = house.state.serial
-    assert await house.run(op()) is None
-    await house.run(op("other"))
-    assert (hook(house).origin, hook(house).secret_url) == ("https://hooks.example", URL)
-    assert len(base64.b64decode(hook(house).secret)) == 32
-    assert hook(house).secret != hook(house, "other").secret
-    assert progress.position(house.state, hook(house)).serial == serial
-    assert progress.status(house.state, hook(house)) == "ok"
+async def test_a_webhook_begins_with_the_next_event_and_has_a_secret_of_its_own(lab: build.MemoryCluster) -> None:
+    serial = lab.state.serial
+    assert await lab.run(op()) is None
+    await lab.run(op("other"))
+    assert (hook(lab).origin, hook(lab).secret_url) == ("https://hooks.example", URL)
+    assert len(base64.b64decode(hook(lab).secret)) == 32
+    assert hook(lab).secret != hook(lab, "other").secret
+    assert progress.position(lab.state, hook(lab)).serial == serial
+    assert progress.status(lab.state, hook(lab)) == "ok"
 
 
-async def test_a_webhook_may_begin_with_an_earlier_event(house: build.House) -> None:
-    await house.run(op(begin=1))
-    assert progress.position(house.state, hook(house)).serial == 0
-    refusal = await house.refused(op("other", begin=house.state.serial + 2))
-    assert f"there is no event {house.state.serial + 2} yet" in str(refusal)
+async def test_a_webhook_may_begin_with_an_earlier_event(lab: build.MemoryCluster) -> None:
+    await lab.run(op(begin=1))
+    assert progress.position(lab.state, hook(lab)).serial == 0
+    refusal = await lab.refused(op("other", begin=lab.state.serial + 2))
+    assert f"there is no event {lab.state.serial + 2} yet" in str(refusal)
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,21 @@ async def test_a_webhook_may_begin_with_an_earlier_event(house: build.House) -> 
     ],
 )
 async def test_a_url_that_no_receiver_should_have_is_refused_and_not_repeated(
-    house: build.House, url: str, text: str
+    lab: build.MemoryCluster, url: str, text: str
 ) -> None:
-    await house.run(op("known"))
+    await lab.run(op("known"))
     for each in (op(url=url), opcodes.WebhookSetParams(name="known", url=url)):
-        refusal = str(await house.refused(each))
+        refusal = str(await lab.refused(each))
         assert text in refusal
         assert "sesame" not in refusal
-    assert hook(house, "known").secret_url == URL
+    assert hook(lab, "known").secret_url == URL
 
 
-async def test_a_url_without_tls_is_for_the_loopback_or_by_request(house: build.House) -> None:
-    await house.run(op("one", "http://127.0.0.1:8000/"))
-    await house.run(op("two", "http://[::1]:8000/"))
-    await house.run(op("three", "http://hooks.example/", without_tls=True))
-    assert "which no receiver has" in str(await house.refused(op(url="http://169.254.169.254/", without_tls=True)))
+async def test_a_url_without_tls_is_for_the_loopback_or_by_request(lab: build.MemoryCluster) -> None:
+    await lab.run(op("one", "http://127.0.0.1:8000/"))
+    await lab.run(op("two", "http://[::1]:8000/"))
+    await lab.run(op("three", "http://hooks.example/", without_tls=True))
+    assert "which no receiver has" in str(await lab.refused(op(url="http://169.254.169.254/", without_tls=True)))
 
 
 @pytest.mark.parametrize(
@@ -87,62 +87,62 @@ async def test_a_url_without_tls_is_for_the_loopback_or_by_request(house: build.
         ({"authorities": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}, "are not certificates"),
     ],
 )
-async def test_what_means_nothing_is_refused(house: build.House, fields: dict[str, object], text: str) -> None:
-    await house.run(op("known"))
-    assert text in str(await house.refused(op(**fields)))  # type: ignore[arg-type]
-    assert text in str(await house.refused(opcodes.WebhookSetParams(name="known", **fields)))  # type: ignore[arg-type]
+async def test_what_means_nothing_is_refused(lab: build.MemoryCluster, fields: dict[str, object], text: str) -> None:
+    await lab.run(op("known"))
+    assert text in str(await lab.refused(op(**fields)))  # type: ignore[arg-type]
+    assert text in str(await lab.refused(opcodes.WebhookSetParams(name="known", **fields)))  # type: ignore[arg-type]
 
 
-async def test_names_are_unique_and_webhooks_are_few(house: build.House) -> None:
-    await house.run(op("hook0"))
-    assert isinstance(await house.refused(op("hook0")), errors.ExistsError)
+async def test_names_are_unique_and_webhooks_are_few(lab: build.MemoryCluster) -> None:
+    await lab.run(op("hook0"))
+    assert isinstance(await lab.refused(op("hook0")), errors.ExistsError)
     for number in range(1, units.LIMIT):
-        await house.run(op(f"hook{number}"))
-    assert isinstance(await house.refused(op()), errors.NoRoomError)
+        await lab.run(op(f"hook{number}"))
+    assert isinstance(await lab.refused(op()), errors.NoRoomError)
 
 
-async def test_a_new_secret_leaves_the_previous_one_for_a_day(house: build.House) -> None:
-    await house.run(op())
-    first, now = hook(house).secret, house.environment.inputs.now
-    await house.run(opcodes.WebhookSetParams(name="hook", new_secret=True))
-    changed = hook(house)
+async def test_a_new_secret_leaves_the_previous_one_for_a_day(lab: build.MemoryCluster) -> None:
+    await lab.run(op())
+    first, now = hook(lab).secret, lab.environment.inputs.now
+    await lab.run(opcodes.WebhookSetParams(name="hook", new_secret=True))
+    changed = hook(lab)
     assert changed.secret != first
     assert changed.secrets(now) == (changed.secret, first)
     assert changed.secrets(now + 86_399) == (changed.secret, first)
     assert changed.secrets(now + 86_400) == (changed.secret,)
 
 
-async def test_each_value_can_be_changed_and_the_position_stays(house: build.House) -> None:
+async def test_each_value_can_be_changed_and_the_position_stays(lab: build.MemoryCluster) -> None:
     authority = security.make_authority("hooks.example", 1_800_000_000.0).certificates.decode()
-    await house.run(op(events=("instance",), begin=1))
+    await lab.run(op(events=("instance",), begin=1))
     for fields in (
         {"url": "https://other.example/"}, {"events": ()}, {"authorities": authority}, {"authorities": ""},
         {"enabled": False}, {"enabled": True},
     ):  # fmt: skip
-        await house.run(opcodes.WebhookSetParams(name="hook", **fields))
+        await lab.run(opcodes.WebhookSetParams(name="hook", **fields))
         for name, value in fields.items():
-            assert getattr(hook(house), {"url": "secret_url"}.get(name, name)) == value
-        assert progress.position(house.state, hook(house)).serial == 0
-    assert hook(house).origin == "https://other.example"
-    assert "no change of webhook hook" in str(await house.refused(opcodes.WebhookSetParams(name="hook")))
+            assert getattr(hook(lab), {"url": "secret_url"}.get(name, name)) == value
+        assert progress.position(lab.state, hook(lab)).serial == 0
+    assert hook(lab).origin == "https://other.example"
+    assert "no change of webhook hook" in str(await lab.refused(opcodes.WebhookSetParams(name="hook")))
 
 
-async def test_a_test_changes_a_webhook_that_is_enabled(house: build.House) -> None:
-    await house.run(op())
-    serial = house.state.serial
-    assert await house.run(opcodes.WebhookTest(name="hook")) == serial
-    assert hook(house).tests == 1
-    await house.run(opcodes.WebhookSetParams(name="hook", enabled=False))
-    assert "is disabled" in str(await house.refused(opcodes.WebhookTest(name="hook")))
+async def test_a_test_changes_a_webhook_that_is_enabled(lab: build.MemoryCluster) -> None:
+    await lab.run(op())
+    serial = lab.state.serial
+    assert await lab.run(opcodes.WebhookTest(name="hook")) == serial
+    assert hook(lab).tests == 1
+    await lab.run(opcodes.WebhookSetParams(name="hook", enabled=False))
+    assert "is disabled" in str(await lab.refused(opcodes.WebhookTest(name="hook")))
 
 
-async def test_a_removed_webhook_leaves_nothing(house: build.House) -> None:
-    await house.run(op())
-    await house.run(opcodes.WebhookRemove(name="hook"))
-    assert not house.state.webhooks
-    assert not house.state.webhookpositions
+async def test_a_removed_webhook_leaves_nothing(lab: build.MemoryCluster) -> None:
+    await lab.run(op())
+    await lab.run(opcodes.WebhookRemove(name="hook"))
+    assert not lab.state.webhooks
+    assert not lab.state.webhookpositions
     for each in (opcodes.WebhookRemove, opcodes.WebhookTest, opcodes.WebhookSetParams):
-        assert "no such webhook: hook" in str(await house.refused(each(name="hook")))
+        assert "no such webhook: hook" in str(await lab.refused(each(name="hook")))
 
 
 def test_a_receiver_selects_by_kind_and_change_and_always_itself() -> None:
@@ -158,12 +158,12 @@ def test_a_receiver_selects_by_kind_and_change_and_always_itself() -> None:
 
 
 async def test_changes_that_the_journal_does_not_keep_are_counted_only_while_they_are_missing(
-    house: build.House,
+    lab: build.MemoryCluster,
 ) -> None:
-    await house.run(op(begin=1))
-    assert progress.pruned(house.state, hook(house), begin=house.state.serial + 1) == 0
-    await house.run(opcodes.WebhookSetParams(name="hook", enabled=False))
-    serial = house.state.serial
+    await lab.run(op(begin=1))
+    assert progress.pruned(lab.state, hook(lab), begin=lab.state.serial + 1) == 0
+    await lab.run(opcodes.WebhookSetParams(name="hook", enabled=False))
+    serial = lab.state.serial
     assert serial >= 2
     for begin, number in ((0, 0), (1, 0), (2, 1), (serial + 1, serial)):
-        assert progress.pruned(house.state, hook(house), begin=begin) == number
+        assert progress.pruned(lab.state, hook(lab), begin=begin) == number

@@ -31,7 +31,7 @@ class FilledJournal:
 
 
 @pytest.fixture
-def site() -> Iterator[FilledJournal]:
+def filled_journal() -> Iterator[FilledJournal]:
     with simulated.World(seed=1) as world:
         yield FilledJournal(world)
 
@@ -39,50 +39,52 @@ def site() -> Iterator[FilledJournal]:
 @pytest.mark.parametrize("batch", [1, 2000, 1 << 20])
 @pytest.mark.parametrize("serial", [1, 7, 10, 11, 39])
 def test_all_frames_after_one_are_read_in_batches(
-    site: FilledJournal, serial: int, batch: int, monkeypatch: pytest.MonkeyPatch
+    filled_journal: FilledJournal, serial: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog, "BATCH", batch)
-    firsts = journal.sections(site.machine.disk, build.WHERE.journal)
-    end = site.ends[serial]
-    for lines in site.read(serial):
+    firsts = journal.sections(filled_journal.machine.disk, build.WHERE.journal)
+    end = filled_journal.ends[serial]
+    for lines in filled_journal.read(serial):
         assert lines.previous == end.digest
         assert lines.begins == (end.serial + 1 in firsts)
         frames = list(frame.scan(lines.lines))
         assert len(lines.lines) <= batch or len(frames) == 1
         end = lines.end
-        assert end == site.ends[end.serial]
+        assert end == filled_journal.ends[end.serial]
         assert end.digest == frames[-1].digest
     assert end.serial == 40
 
 
-def test_frames_that_are_not_published_are_not_read(site: FilledJournal) -> None:
-    assert site.read(5, until=20)[-1].end == site.ends[20]
-    assert site.read(20, until=20) == []
+def test_frames_that_are_not_published_are_not_read(filled_journal: FilledJournal) -> None:
+    assert filled_journal.read(5, until=20)[-1].end == filled_journal.ends[20]
+    assert filled_journal.read(20, until=20) == []
 
 
 @pytest.mark.parametrize("serial", [5, 40, 41, 1 << 62])
-def test_nothing_follows_a_frame_that_is_not_in_the_journal(site: FilledJournal, serial: int) -> None:
-    assert site.read(serial, digest="f" * 64) == []
+def test_nothing_follows_a_frame_that_is_not_in_the_journal(filled_journal: FilledJournal, serial: int) -> None:
+    assert filled_journal.read(serial, digest="f" * 64) == []
 
 
-def test_nothing_is_read_where_the_journal_does_not_go_back_so_far(site: FilledJournal) -> None:
-    disk = site.machine.disk
+def test_nothing_is_read_where_the_journal_does_not_go_back_so_far(filled_journal: FilledJournal) -> None:
+    disk = filled_journal.machine.disk
     firsts = journal.sections(disk, build.WHERE.journal)
     for first in firsts[:2]:
-        site.world.run(disk.remove(journal_names.path(build.WHERE.journal, first)))
-    assert site.read(firsts[2] - 2) == []
-    assert site.read(firsts[2] - 1)[-1].end.serial == 40
+        filled_journal.world.run(disk.remove(journal_names.path(build.WHERE.journal, first)))
+    assert filled_journal.read(firsts[2] - 2) == []
+    assert filled_journal.read(firsts[2] - 1)[-1].end.serial == 40
 
 
-def test_nothing_is_read_where_too_much_is_missing(site: FilledJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_where_too_much_is_missing(
+    filled_journal: FilledJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backlog, "LIMIT", 10_000)
-    assert site.read(1) == []
-    assert site.read(30)[-1].end.serial == 40
+    assert filled_journal.read(1) == []
+    assert filled_journal.read(30)[-1].end.serial == 40
 
 
-def test_reading_ends_before_damage(site: FilledJournal) -> None:
-    disk = site.machine.disk
+def test_reading_ends_before_damage(filled_journal: FilledJournal) -> None:
+    disk = filled_journal.machine.disk
     firsts = journal.sections(disk, build.WHERE.journal)
     disk.flip(journal_names.path(build.WHERE.journal, firsts[2]), 300)
-    assert site.read(1)[-1].end.serial == firsts[2] - 1
+    assert filled_journal.read(1)[-1].end.serial == firsts[2] - 1
     assert len(list(history.records(disk, build.WHERE.journal, after=30))) == 10

@@ -82,12 +82,12 @@ async def live(store: transaction.Store, first: int, last: int) -> None:
         await asyncio.sleep(0.2)
 
 
-def diverged(site: RivalMasters, *, frames: int = 1) -> None:
+def diverged(masters: RivalMasters, *, frames: int = 1) -> None:
     """Let ``n0`` write frames that no candidate receives, and stop it."""
-    store = site.master("n0", above=0)
-    build.on(site.world, site.machines["n0"], live(store, 1, 20))
-    test_replication.wait(site.world, 3)
-    site.down = {"n1", "n2"}
+    store = masters.master("n0", above=0)
+    build.on(masters.world, masters.machines["n0"], live(store, 1, 20))
+    test_replication.wait(masters.world, 3)
+    masters.down = {"n1", "n2"}
 
     async def cut_off() -> None:
         for number in range(frames):
@@ -95,14 +95,14 @@ def diverged(site: RivalMasters, *, frames: int = 1) -> None:
             await asyncio.wait([commit], timeout=10)
             commit.cancel()
 
-    build.on(site.world, site.machines["n0"], cut_off())
-    site.crash("n0")
-    site.down = {"n0"}
+    build.on(masters.world, masters.machines["n0"], cut_off())
+    masters.crash("n0")
+    masters.down = {"n0"}
 
 
-def failed_over(site: RivalMasters) -> transaction.Store:
-    successor = site.master("n1", above=1)
-    build.on(site.world, site.machines["n1"], live(successor, 40, 43))
+def failed_over(masters: RivalMasters) -> transaction.Store:
+    successor = masters.master("n1", above=1)
+    build.on(masters.world, masters.machines["n1"], live(successor, 40, 43))
     return successor
 
 
@@ -111,22 +111,22 @@ def test_a_former_master_with_frames_of_its_own_keeps_its_history(
     policy: cluster_settings.Replication, frames: int
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world, policy)
-        diverged(site, frames=frames)
-        successor = failed_over(site)
-        site.replacements.clear()
-        site.down = set()
+        masters = RivalMasters(world, policy)
+        diverged(masters, frames=frames)
+        successor = failed_over(masters)
+        masters.replacements.clear()
+        masters.down = set()
         test_replication.wait(world, 60)
-        state = build.on(world, site.machines["n0"], site.replicas["n0"].status())
+        state = build.on(world, masters.machines["n0"], masters.replicas["n0"].status())
         assert state.digest == successor.position.digest
-        assert site.replacements == []
+        assert masters.replacements == []
         # Whoever votes with the help of this node has what it had.
         assert state.given_up[0] == 1
-        before = site.past("n1", successor)
+        before = masters.past("n1", successor)
         content = build.content(successor.snapshot)
-        site.crash("n1")
-        store = site.master("n0", above=2)
-        back = site.past("n0", store)
+        masters.crash("n1")
+        store = masters.master("n0", above=2)
+        back = masters.past("n0", store)
         assert back.holdings == before.holdings
         assert back.problem == ""
         assert back.stream[: len(before.stream)] == before.stream
@@ -140,9 +140,9 @@ def test_a_former_master_that_is_not_confirmed_writes_no_checkpoint_with_its_own
     behind: recoveries.Behind,
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world)
-        diverged(site)
-        before, machine = site.position("n0"), site.machines["n0"]
+        masters = RivalMasters(world)
+        diverged(masters)
+        before, machine = masters.position("n0"), masters.machines["n0"]
         files = machine.disk.names(build.WHERE.queue)
 
         async def refused() -> None:
@@ -154,33 +154,33 @@ def test_a_former_master_that_is_not_confirmed_writes_no_checkpoint_with_its_own
             await store.close()
 
         build.on(world, machine, refused())
-        assert site.position("n0") == before
+        assert masters.position("n0") == before
         assert set(machine.disk.names(build.WHERE.queue)) == set(files)
-        failed_over(site)
-        site.replacements.clear()
-        site.down = set()
+        failed_over(masters)
+        masters.replacements.clear()
+        masters.down = set()
         test_replication.wait(world, 60)
-        assert site.replacements == []
+        assert masters.replacements == []
 
 
 def test_frames_that_a_refused_start_fetched_are_in_no_checkpoint() -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world)
-        diverged(site)
-        machine = site.machines["n1"]
+        masters = RivalMasters(world)
+        diverged(masters)
+        machine = masters.machines["n1"]
 
         async def stopped() -> None:
             await (await transaction.Store.open(machine, build.WHERE, limits=LIMITS)).close()
 
         # Nothing follows the checkpoint that the fetched frames continue.
         build.on(world, machine, stopped())
-        before = site.position("n1")
+        before = masters.position("n1")
 
         async def refused() -> None:
             store = await transaction.Store.open(
                 machine, build.WHERE, limits=LIMITS, behind=recoveries.Behind.COMPLETED
             )
-            lines = await site.replicas["n0"].following(
+            lines = await masters.replicas["n0"].following(
                 calls.JournalFetch(after=store.position.digest, serial=store.position.serial)
             )
             for line in lines:
@@ -189,41 +189,41 @@ def test_frames_that_a_refused_start_fetched_are_in_no_checkpoint() -> None:
             await store.close()
 
         build.on(world, machine, refused())
-        assert site.position("n1") == before
+        assert masters.position("n1") == before
 
 
 def test_what_a_former_master_needs_of_the_journal_is_not_known_until_its_frames_are_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world, SEED)
-        diverged(site, frames=30)
-        successor = failed_over(site)
-        honest = site.call
+        masters = RivalMasters(world, SEED)
+        diverged(masters, frames=30)
+        successor = failed_over(masters)
+        honest = masters.call
 
         async def full(target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
             if isinstance(call, calls.JournalAppend) and target.uuid == "n0":
                 raise errors.StorageError("the disk of node0 is full")
             return await honest(target, call)
 
-        monkeypatch.setattr(site, "call", full)
-        site.down = set()
+        monkeypatch.setattr(masters, "call", full)
+        masters.down = set()
         test_replication.wait(world, 60)
         # A record with this serial is in both journals, and in that of the former master it is another one.
-        assert site.candidates.positions() == [successor.position.serial, None]
+        assert masters.candidates.positions() == [successor.position.serial, None]
         monkeypatch.undo()
         test_replication.wait(world, 60)
-        assert site.candidates.positions() == [successor.position.serial] * 2
+        assert masters.candidates.positions() == [successor.position.serial] * 2
 
 
 def test_jobs_of_a_master_that_went_on_alone_leave_nothing_in_the_queue_of_its_successor() -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world, SEED)
-        store = site.master("n0", above=0)
-        build.on(world, site.machines["n0"], live(store, 1, 20))
+        masters = RivalMasters(world, SEED)
+        store = masters.master("n0", above=0)
+        build.on(world, masters.machines["n0"], live(store, 1, 20))
         test_replication.wait(world, 3)
-        first = site.position("n0")
-        site.down = {"n1", "n2"}
+        first = masters.position("n0")
+        masters.down = {"n1", "n2"}
 
         async def alone() -> None:
             # It archives a job of its checkpoint, creates another one, and a third that it archives.
@@ -233,27 +233,27 @@ def test_jobs_of_a_master_that_went_on_alone_leave_nothing_in_the_queue_of_its_s
             await asyncio.sleep(5)
             await store.commit([states.Delete("jobs", "61")], build.CAUSE)
             await asyncio.sleep(5)
-            await site.machines["n0"].disk.sync(build.WHERE.lib)
+            await masters.machines["n0"].disk.sync(build.WHERE.lib)
 
-        build.on(world, site.machines["n0"], alone())
-        assert site.machines["n0"].disk.exists(f"{build.WHERE.queue}/job-60")
-        assert site.machines["n0"].disk.exists(f"{build.WHERE.queue}/archive/0/job-17")
-        assert site.machines["n0"].disk.exists(f"{build.WHERE.queue}/archive/0/job-61")
-        assert site.position("n0") == first
-        site.crash("n0")
-        site.down = {"n0"}
-        successor = site.master("n1", above=1)
-        build.on(world, site.machines["n1"], live(successor, 40, 41))
-        site.replacements.clear()
-        site.down = set()
+        build.on(world, masters.machines["n0"], alone())
+        assert masters.machines["n0"].disk.exists(f"{build.WHERE.queue}/job-60")
+        assert masters.machines["n0"].disk.exists(f"{build.WHERE.queue}/archive/0/job-17")
+        assert masters.machines["n0"].disk.exists(f"{build.WHERE.queue}/archive/0/job-61")
+        assert masters.position("n0") == first
+        masters.crash("n0")
+        masters.down = {"n0"}
+        successor = masters.master("n1", above=1)
+        build.on(world, masters.machines["n1"], live(successor, 40, 41))
+        masters.replacements.clear()
+        masters.down = set()
         test_replication.wait(world, 60)
-        assert site.replacements == []
+        assert masters.replacements == []
         for gone in ("job-60", "archive/0/job-61"):
-            assert not site.machines["n0"].disk.exists(f"{build.WHERE.queue}/{gone}")
+            assert not masters.machines["n0"].disk.exists(f"{build.WHERE.queue}/{gone}")
         content = build.content(successor.snapshot)
         assert "17" in successor.snapshot.jobs
-        site.crash("n1")
-        returned = site.master("n0", above=2)
+        masters.crash("n1")
+        returned = masters.master("n0", above=2)
         assert {**build.content(returned.snapshot), "serial": 0} == {**content, "serial": 0}
         assert returned.snapshot.last_job == 40
 
@@ -263,11 +263,11 @@ def test_a_former_master_gets_the_whole_state_if_its_frames_cannot_be_cut(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world)
-        diverged(site)
-        successor = failed_over(site)
-        site.replacements.clear()
-        honest = site.call
+        masters = RivalMasters(world)
+        diverged(masters)
+        successor = failed_over(masters)
+        masters.replacements.clear()
+        honest = masters.call
 
         async def older(target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
             if isinstance(call, calls.JournalAppend) and loss == "field":
@@ -279,11 +279,11 @@ def test_a_former_master_gets_the_whole_state_if_its_frames_cannot_be_cut(
                 raise errors.StorageError("the journal on node0 cannot be read")
             return await honest(target, call)
 
-        monkeypatch.setattr(site, "call", older)
-        site.down = set()
+        monkeypatch.setattr(masters, "call", older)
+        masters.down = set()
         test_replication.wait(world, 60)
-        assert set(site.replacements) == {"n0"}
-        state = build.on(world, site.machines["n0"], site.replicas["n0"].status())
+        assert set(masters.replacements) == {"n0"}
+        state = build.on(world, masters.machines["n0"], masters.replicas["n0"].status())
         assert state.digest == successor.position.digest
 
 
@@ -292,15 +292,15 @@ def test_a_lost_message_does_not_cost_the_history(
     kind: type[calls.Call[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world)
-        diverged(site)
-        successor = failed_over(site)
-        site.replacements.clear()
-        honest = site.call
+        masters = RivalMasters(world)
+        diverged(masters)
+        successor = failed_over(masters)
+        masters.replacements.clear()
+        honest = masters.call
         lost: list[calls.Call[object]] = []
 
         async def losing(target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
-            if isinstance(call, kind) and target.uuid == "n0" and "n0" not in site.down and len(lost) < 3:
+            if isinstance(call, kind) and target.uuid == "n0" and "n0" not in masters.down and len(lost) < 3:
                 lost.append(cast("calls.Call[object]", call))
                 # A lost answer is as frequent as a lost call.
                 if len(lost) == 2:
@@ -308,56 +308,56 @@ def test_a_lost_message_does_not_cost_the_history(
                 raise errors.RemoteError("node node0 does not answer")
             return await honest(target, call)
 
-        monkeypatch.setattr(site, "call", losing)
-        site.down = set()
+        monkeypatch.setattr(masters, "call", losing)
+        masters.down = set()
         test_replication.wait(world, 90)
         assert len(lost) > 1
-        assert site.replacements == []
-        state = build.on(world, site.machines["n0"], site.replicas["n0"].status())
+        assert masters.replacements == []
+        state = build.on(world, masters.machines["n0"], masters.replicas["n0"].status())
         assert state.digest == successor.position.digest
 
 
 def test_a_copy_that_is_cut_counts_only_when_it_has_the_newest_record() -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world)
-        diverged(site)
-        site.down = {"n0", "n2"}
-        machine = site.machines["n1"]
-        candidates = replication.Candidates(machine, site)
+        masters = RivalMasters(world)
+        diverged(masters)
+        masters.down = {"n0", "n2"}
+        machine = masters.machines["n1"]
+        candidates = replication.Candidates(machine, masters)
 
         async def begin() -> transaction.Store:
             store = await transaction.Store.open(machine, build.WHERE, candidates=candidates, limits=LIMITS)
             store.claim(2)
-            candidates.set_targets([target for target in site.where if target.uuid != "n1"], policy=MAJORITY)
+            candidates.set_targets([target for target in masters.where if target.uuid != "n1"], policy=MAJORITY)
             waiting = asyncio.ensure_future(store.begin_epoch(above=1))
             await asyncio.sleep(3)
             assert not waiting.done()
-            site.down = {"n2"}
+            masters.down = {"n2"}
             await waiting
             return store
 
         store = build.on(world, machine, begin())
-        state = build.on(world, site.machines["n0"], site.replicas["n0"].status())
+        state = build.on(world, masters.machines["n0"], masters.replicas["n0"].status())
         assert (state.digest, state.epoch) == (store.position.digest, 2)
         test_replication.wait(world, 1)
-        site.world.crash("node0")
-        assert build.on(world, site.machines["n0"], site.fresh("n0").status()).digest == store.position.digest
+        masters.world.crash("node0")
+        assert build.on(world, masters.machines["n0"], masters.fresh("n0").status()).digest == store.position.digest
 
 
 def test_a_former_master_does_not_cut_the_copies_of_its_successor() -> None:
     with simulated.World(seed=1) as world:
-        site = RivalMasters(world)
-        diverged(site)
-        successor = failed_over(site)
-        site.down = set()
+        masters = RivalMasters(world)
+        diverged(masters)
+        successor = failed_over(masters)
+        masters.down = set()
         position = successor.position
 
         async def call(copy: str) -> None:
-            end = await site.replicas[copy].status()
+            end = await masters.replicas[copy].status()
             late = calls.JournalAppend(epoch=1, previous="", frame="", replaces=end.digest)
             with pytest.raises(errors.FencedError):
-                await site.replicas[copy].append(late)
-            assert await site.replicas[copy].status() == end
+                await masters.replicas[copy].append(late)
+            assert await masters.replicas[copy].status() == end
             assert end.digest == position.digest
 
-        build.on(world, site.machines["n2"], call("n2"))
+        build.on(world, masters.machines["n2"], call("n2"))

@@ -62,40 +62,40 @@ def holdings(past: owners.Past) -> list[tuple[str, str, int, int]]:
 
 def test_a_moment_before_the_first_kept_record_has_no_owners_and_no_network() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world, limits=transaction.Limits(records=2))
-        before = site.commit(*put(build.vm(1, ip=ADDRESS)))
+        timed_store = TimedStore(world, limits=transaction.Limits(records=2))
+        before = timed_store.commit(*put(build.vm(1, ip=ADDRESS)))
         for number in (2, 3, 4):
-            site.commit(*put(build.vm(number)))
-        site.drop_first_section()
-        site.drop_first_section()
-        past = site.ask(at=before)
+            timed_store.commit(*put(build.vm(number)))
+        timed_store.drop_first_section()
+        timed_store.drop_first_section()
+        past = timed_store.ask(at=before)
         assert past.since is not None
         assert before < past.since
         assert (past.holdings, past.net) == ((), None)
         # No record changes the network, so that it has been as it is since before the first one.
-        later = site.ask(at=past.since)
+        later = timed_store.ask(at=past.since)
         assert later.net == build.NET
         assert holdings(later) == [(ADDRESS, "inst1", 0, 0)]
 
 
 def test_a_network_that_changed_after_the_moment_is_not_guessed() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world, limits=transaction.Limits(records=2))
+        timed_store = TimedStore(world, limits=transaction.Limits(records=2))
         for number in (1, 2, 3, 4):
-            moment = site.commit(*put(build.vm(number)))
-        site.drop_first_section()
-        changed = site.commit(snapshot.Put(structs.replace(build.NET, serial_no=2, tags=("new",))))
-        assert site.ask(at=moment).net is None
-        assert site.ask(at=changed).net == structs.replace(build.NET, serial_no=2, tags=("new",))
+            moment = timed_store.commit(*put(build.vm(number)))
+        timed_store.drop_first_section()
+        changed = timed_store.commit(snapshot.Put(structs.replace(build.NET, serial_no=2, tags=("new",))))
+        assert timed_store.ask(at=moment).net is None
+        assert timed_store.ask(at=changed).net == structs.replace(build.NET, serial_no=2, tags=("new",))
 
 
 def test_every_owner_of_an_address_is_reported_with_times_and_jobs() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
-        allocated_at = site.commit(*put(build.vm(1, ip=ADDRESS), build.vm(2, ip="10.0.0.8")))
-        freed = site.commit(gone(1))
-        again = site.commit(*put(build.vm(3, ip=ADDRESS)))
-        past = site.ask(address=ADDRESS)
+        timed_store = TimedStore(world)
+        allocated_at = timed_store.commit(*put(build.vm(1, ip=ADDRESS), build.vm(2, ip="10.0.0.8")))
+        freed = timed_store.commit(gone(1))
+        again = timed_store.commit(*put(build.vm(3, ip=ADDRESS)))
+        past = timed_store.ask(address=ADDRESS)
         assert holdings(past) == [(ADDRESS, "inst1", 1, 2), (ADDRESS, "inst3", 3, 0)]
         first, second = past.holdings
         assert first.start == pytest.approx(allocated_at, abs=1)
@@ -107,40 +107,40 @@ def test_every_owner_of_an_address_is_reported_with_times_and_jobs() -> None:
 
 def test_a_change_that_keeps_the_address_is_no_event_and_one_that_moves_it_is() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
-        site.commit(*put(build.vm(1, ip=ADDRESS)))
-        site.commit(*put(build.vm(1, ip=ADDRESS, tags=("blue",))))
-        site.commit(*put(build.vm(1, ip="10.0.0.9")))
-        assert holdings(site.ask()) == [(ADDRESS, "inst1", 1, 3), ("10.0.0.9", "inst1", 3, 0)]
+        timed_store = TimedStore(world)
+        timed_store.commit(*put(build.vm(1, ip=ADDRESS)))
+        timed_store.commit(*put(build.vm(1, ip=ADDRESS, tags=("blue",))))
+        timed_store.commit(*put(build.vm(1, ip="10.0.0.9")))
+        assert holdings(timed_store.ask()) == [(ADDRESS, "inst1", 1, 3), ("10.0.0.9", "inst1", 3, 0)]
 
 
 def test_a_port_has_an_address_as_an_instance_has() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
+        timed_store = TimedStore(world)
         port = network.Port(uuid="p", name="", network="net", mac="aa:00:00:00:00:aa", ip=(ADDRESS,))
-        site.commit(snapshot.Put(port))
-        site.commit(*put(build.vm(1, ip=ADDRESS)), snapshot.Delete("ports", "p"))
-        site.commit(gone(1), snapshot.Put(structs.replace(port, name="vip")))
-        past = site.ask()
+        timed_store.commit(snapshot.Put(port))
+        timed_store.commit(*put(build.vm(1, ip=ADDRESS)), snapshot.Delete("ports", "p"))
+        timed_store.commit(gone(1), snapshot.Put(structs.replace(port, name="vip")))
+        past = timed_store.ask()
         assert holdings(past) == [(ADDRESS, "p", 1, 2), (ADDRESS, "inst1", 2, 3), (ADDRESS, "vip", 3, 0)]
         assert [holding.noun for holding in past.holdings] == ["port", "instance", "port"]
 
 
 def test_an_address_may_pass_from_one_instance_to_another_in_one_record() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
-        site.commit(*put(build.vm(1, ip=ADDRESS)))
-        site.commit(*put(build.vm(2, ip=ADDRESS)), gone(1))
-        assert holdings(site.ask()) == [(ADDRESS, "inst1", 1, 2), (ADDRESS, "inst2", 2, 0)]
+        timed_store = TimedStore(world)
+        timed_store.commit(*put(build.vm(1, ip=ADDRESS)))
+        timed_store.commit(*put(build.vm(2, ip=ADDRESS)), gone(1))
+        assert holdings(timed_store.ask()) == [(ADDRESS, "inst1", 1, 2), (ADDRESS, "inst2", 2, 0)]
 
 
 def test_at_a_moment_there_is_one_holder_or_none() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
-        before = site.commit()
-        first = site.commit(*put(build.vm(1, ip=ADDRESS)))
-        second = site.commit(gone(1), *put(build.vm(2, ip=ADDRESS)))
-        assert [holdings(site.ask(at=at)) for at in (before, first + 1, second + 1)] == [
+        timed_store = TimedStore(world)
+        before = timed_store.commit()
+        first = timed_store.commit(*put(build.vm(1, ip=ADDRESS)))
+        second = timed_store.commit(gone(1), *put(build.vm(2, ip=ADDRESS)))
+        assert [holdings(timed_store.ask(at=at)) for at in (before, first + 1, second + 1)] == [
             [],
             [(ADDRESS, "inst1", 2, 3)],
             [(ADDRESS, "inst2", 3, 0)],
@@ -149,54 +149,56 @@ def test_at_a_moment_there_is_one_holder_or_none() -> None:
 
 def test_the_limit_keeps_the_holdings_that_ended_last() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
+        timed_store = TimedStore(world)
         for number in range(1, 6):
-            site.commit(*put(build.vm(number, ip=ADDRESS)))
-            site.commit(gone(number))
-        site.commit(*put(build.vm(6, ip=ADDRESS)))
-        assert [name for _, name, _, _ in holdings(site.ask(limit=3))] == ["inst4", "inst5", "inst6"]
+            timed_store.commit(*put(build.vm(number, ip=ADDRESS)))
+            timed_store.commit(gone(number))
+        timed_store.commit(*put(build.vm(6, ip=ADDRESS)))
+        assert [name for _, name, _, _ in holdings(timed_store.ask(limit=3))] == ["inst4", "inst5", "inst6"]
 
 
 def test_an_address_may_be_asked_for_in_any_spelling() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
+        timed_store = TimedStore(world)
         six = network.Network(uuid="six", name="six", subnets=(network.Subnet(uuid="t", cidr="2001:db8::/64"),))
         nic = instance.Nic(uuid="x", mac="aa:00:00:00:00:99", network="six", ip=("2001:db8::7",))
-        site.commit(snapshot.Put(six))
-        site.commit(*put(instance.Instance(uuid="i", name="i", primary_node="n0", hypervisor="kvm", nics=(nic,))))
-        assert len(site.ask("six", address="2001:DB8:0:0::7").holdings) == 1
+        timed_store.commit(snapshot.Put(six))
+        timed_store.commit(
+            *put(instance.Instance(uuid="i", name="i", primary_node="n0", hypervisor="kvm", nics=(nic,)))
+        )
+        assert len(timed_store.ask("six", address="2001:DB8:0:0::7").holdings) == 1
         with pytest.raises(errors.InvalidError, match="not an IP address"):
-            site.ask(address="10.0.0.256")
+            timed_store.ask(address="10.0.0.256")
 
 
 def test_a_network_that_is_gone_is_found_by_the_name_it_had() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
+        timed_store = TimedStore(world)
         old = network.Network(uuid="old", name="lan", subnets=(network.Subnet(uuid="t", cidr="10.0.0.0/8"),))
         nic = instance.Nic(uuid="x", mac="aa:00:00:00:00:99", network="old", ip=(ADDRESS,))
-        site.commit(snapshot.Put(old))
+        timed_store.commit(snapshot.Put(old))
         vm = instance.Instance(uuid="i", name="inst", primary_node="n0", hypervisor="kvm", nics=(nic,))
-        there = site.commit(*put(vm))
-        site.commit(snapshot.Delete("instances", "i"), snapshot.Delete("networks", "old"))
-        new = site.commit(snapshot.Put(network.Network(uuid="new", name="lan")))
-        assert holdings(site.ask("lan")) == holdings(site.ask("old")) == [(ADDRESS, "inst", 2, 3)]
-        then, later = site.ask("lan", at=there + 1).net, site.ask("lan", at=new + 1).net
+        there = timed_store.commit(*put(vm))
+        timed_store.commit(snapshot.Delete("instances", "i"), snapshot.Delete("networks", "old"))
+        new = timed_store.commit(snapshot.Put(network.Network(uuid="new", name="lan")))
+        assert holdings(timed_store.ask("lan")) == holdings(timed_store.ask("old")) == [(ADDRESS, "inst", 2, 3)]
+        then, later = timed_store.ask("lan", at=there + 1).net, timed_store.ask("lan", at=new + 1).net
         assert (then and then.uuid, later and later.uuid) == ("old", "new")
         with pytest.raises(errors.NotFoundError, match="no such network: wan"):
-            site.ask("wan")
+            timed_store.ask("wan")
 
 
 def test_what_began_before_the_kept_records_has_no_beginning() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world, limits=transaction.Limits(records=2))
-        site.commit(*put(build.vm(1, ip=ADDRESS), build.vm(2, ip="10.0.0.8")))
-        site.commit()
-        known = site.commit(*put(build.vm(3, ip="10.0.0.9")))
-        site.commit()
-        while build.sections(site.machine)[0] != journal_names.path(build.WHERE.journal, 4):
-            site.drop_first_section()
-        site.commit(*put(structs.replace(build.vm(2, ip="10.0.0.10"), serial_no=2)))
-        past = site.ask()
+        timed_store = TimedStore(world, limits=transaction.Limits(records=2))
+        timed_store.commit(*put(build.vm(1, ip=ADDRESS), build.vm(2, ip="10.0.0.8")))
+        timed_store.commit()
+        known = timed_store.commit(*put(build.vm(3, ip="10.0.0.9")))
+        timed_store.commit()
+        while build.sections(timed_store.machine)[0] != journal_names.path(build.WHERE.journal, 4):
+            timed_store.drop_first_section()
+        timed_store.commit(*put(structs.replace(build.vm(2, ip="10.0.0.10"), serial_no=2)))
+        past = timed_store.ask()
         assert past.since == pytest.approx(known, abs=1)
         assert [(holding.address, holding.instance, holding.start is None) for holding in past.holdings] == [
             (ADDRESS, "inst1", True),
@@ -206,33 +208,33 @@ def test_what_began_before_the_kept_records_has_no_beginning() -> None:
 
 
 def filled(world: simulated.World) -> TimedStore:
-    site = TimedStore(world, limits=transaction.Limits(records=3))
+    timed_store = TimedStore(world, limits=transaction.Limits(records=3))
     for number in range(1, 12):
-        site.commit(*put(build.vm(number)))
-    assert len(build.sections(site.machine)) > 3
-    return site
+        timed_store.commit(*put(build.vm(number)))
+    assert len(build.sections(timed_store.machine)) > 3
+    return timed_store
 
 
-def serials(site: TimedStore, *, after: int = 0, newest_first: bool = False) -> list[int]:
-    records = history.records(site.machine.disk, build.WHERE.journal, after=after, newest_first=newest_first)
+def serials(timed_store: TimedStore, *, after: int = 0, newest_first: bool = False) -> list[int]:
+    records = history.records(timed_store.machine.disk, build.WHERE.journal, after=after, newest_first=newest_first)
     return [entry.serial for entry in records]
 
 
 def test_records_are_read_both_ways_from_any_serial() -> None:
     with simulated.World(seed=1) as world:
-        site = filled(world)
-        assert serials(site) == list(range(1, 13))
-        assert serials(site, newest_first=True) == list(range(12, 0, -1))
+        timed_store = filled(world)
+        assert serials(timed_store) == list(range(1, 13))
+        assert serials(timed_store, newest_first=True) == list(range(12, 0, -1))
         for after in range(14):
-            assert serials(site, after=after) == list(range(after + 1, 13))
-            assert serials(site, after=after, newest_first=True) == list(range(12, after, -1))
+            assert serials(timed_store, after=after) == list(range(after + 1, 13))
+            assert serials(timed_store, after=after, newest_first=True) == list(range(12, after, -1))
 
 
 def test_changes_of_other_kinds_are_left_out() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
-        site.commit(*put(build.vm(1)), snapshot.Put(build.queued(1)))
-        records = list(history.records(site.machine.disk, build.WHERE.journal, kinds={"jobs"}))
+        timed_store = TimedStore(world)
+        timed_store.commit(*put(build.vm(1)), snapshot.Put(build.queued(1)))
+        records = list(history.records(timed_store.machine.disk, build.WHERE.journal, kinds={"jobs"}))
         assert [len(entry.changes) for entry in records] == [0, 1]
         assert records[-1].changes == (snapshot.Put(build.queued(1)),)
 
@@ -240,75 +242,77 @@ def test_changes_of_other_kinds_are_left_out() -> None:
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_a_changed_byte_or_a_missing_section_is_reported_with_the_file(newest_first: bool) -> None:
     with simulated.World(seed=1) as world:
-        site = filled(world)
-        middle = build.sections(site.machine)[1]
-        site.machine.disk.flip(middle, site.machine.disk.status(middle).size // 2)
+        timed_store = filled(world)
+        middle = build.sections(timed_store.machine)[1]
+        timed_store.machine.disk.flip(middle, timed_store.machine.disk.status(middle).size // 2)
         with pytest.raises(errors.ConfigurationError, match=f"{middle}, byte offset"):
-            serials(site, newest_first=newest_first)
-        build.on(world, site.machine, site.machine.disk.remove(middle))
+            serials(timed_store, newest_first=newest_first)
+        build.on(world, timed_store.machine, timed_store.machine.disk.remove(middle))
         with pytest.raises(errors.ConfigurationError, match="chain hash"):
-            serials(site, newest_first=newest_first)
+            serials(timed_store, newest_first=newest_first)
 
 
 def test_a_frame_that_is_just_being_written_is_not_read_and_no_fault() -> None:
     with simulated.World(seed=1) as world:
-        site = filled(world)
+        timed_store = filled(world)
 
         async def work() -> None:
-            file = await site.machine.disk.append_file(build.sections(site.machine)[-1])
+            file = await timed_store.machine.disk.append_file(build.sections(timed_store.machine)[-1])
             await file.append(b"0123abcd 99 {half")
             file.close()
 
-        build.on(world, site.machine, work())
-        assert serials(site) == list(range(1, 13))
+        build.on(world, timed_store.machine, work())
+        assert serials(timed_store) == list(range(1, 13))
 
 
 def test_records_that_are_not_durable_yet_are_not_reported() -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
-        site.commit(*put(build.vm(1, ip=ADDRESS)))
-        earlier = site.store.durable
-        site.commit(gone(1))
-        durable_records: Sequence[record.Record] = list(history.records(site.machine.disk, build.WHERE.journal))
+        timed_store = TimedStore(world)
+        timed_store.commit(*put(build.vm(1, ip=ADDRESS)))
+        earlier = timed_store.store.durable
+        timed_store.commit(gone(1))
+        durable_records: Sequence[record.Record] = list(history.records(timed_store.machine.disk, build.WHERE.journal))
         question = owners.Question(name="net1", networks=frozenset({"net"}), limit=10)
         assert holdings(owners.holdings(durable_records, question, now=earlier)) == [(ADDRESS, "inst1", 1, 0)]
 
 
-def _random_changes(chance: random.Random, site: TimedStore) -> None:
+def _random_changes(chance: random.Random, timed_store: TimedStore) -> None:
     """Commit changes of a network and of a few owners: creations, other addresses, other names, removals."""
-    state = site.store.durable
+    state = timed_store.store.durable
     for _ in range(60):
         if chance.random() < 0.1:
-            net = site.store.durable.networks["net"]
-            site.commit(snapshot.Put(structs.replace(net, serial_no=net.serial_no + 1, description=str(site.job))))
+            net = timed_store.store.durable.networks["net"]
+            timed_store.commit(
+                snapshot.Put(structs.replace(net, serial_no=net.serial_no + 1, description=str(timed_store.job)))
+            )
         number, last = chance.randrange(1, 6), chance.randrange(7, 11)
-        known = site.store.durable.instances.get(f"i{number}")
-        free = ("net", f"10.0.0.{last}") not in site.store.durable.addresses
+        known = timed_store.store.durable.instances.get(f"i{number}")
+        free = ("net", f"10.0.0.{last}") not in timed_store.store.durable.addresses
         if known and chance.random() < 0.3:
-            site.commit(gone(number))
+            timed_store.commit(gone(number))
         elif known and chance.random() < 0.4:
             name = chance.choice(["first", "second", known.name])
-            if ("instances", name) not in site.store.durable.names:
-                site.commit(snapshot.Put(structs.replace(known, name=name, serial_no=known.serial_no + 1)))
+            if ("instances", name) not in timed_store.store.durable.names:
+                timed_store.commit(snapshot.Put(structs.replace(known, name=name, serial_no=known.serial_no + 1)))
         elif free:
             vm = build.vm(number, ip=f"10.0.0.{last}")
             if known:
                 vm = structs.replace(known, nics=vm.nics, serial_no=known.serial_no + 1)
-            site.commit(snapshot.Put(vm))
-    assert state is not site.store.durable
+            timed_store.commit(snapshot.Put(vm))
+    assert state is not timed_store.store.durable
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: int, is_cut: bool) -> None:
     with simulated.World(seed=seed) as world:
-        site = TimedStore(world, limits=transaction.Limits(records=10))
+        timed_store = TimedStore(world, limits=transaction.Limits(records=10))
         chance = random.Random(seed)
-        start = site.machine.clock.now()
-        _random_changes(chance, site)
+        start = timed_store.machine.clock.now()
+        _random_changes(chance, timed_store)
         if is_cut:
-            site.drop_first_section()
-        past = history.History(site.machine, build.WHERE, lambda: site.store.durable)
+            timed_store.drop_first_section()
+        past = history.History(timed_store.machine, build.WHERE, lambda: timed_store.store.durable)
         answers = 0
         mac = build.vm(3, ip=ADDRESS).nics[0].mac
         texts_of_subjects = (
@@ -320,7 +324,7 @@ def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: i
                 plain, searched = (
                     build.on(
                         world,
-                        site.machine,
+                        timed_store.machine,
                         past.everywhere(
                             addresses.matches(subject),
                             shows=lambda net: True,
@@ -338,11 +342,11 @@ def test_a_search_for_texts_has_the_answer_of_a_walk_through_all_records(seed: i
 
 def test_a_question_about_an_address_decodes_the_records_of_its_owners_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
-        site.commit(*put(build.vm(1, ip=ADDRESS)))
+        timed_store = TimedStore(world)
+        timed_store.commit(*put(build.vm(1, ip=ADDRESS)))
         for number in range(2, 42):
-            site.commit(*put(build.vm(number)))
-        site.commit(*put(build.vm(1, ip="10.0.0.9")))
+            timed_store.commit(*put(build.vm(number)))
+        timed_store.commit(*put(build.vm(1, ip="10.0.0.9")))
         decoded: list[int] = []
         decode = record.decode
 
@@ -352,19 +356,19 @@ def test_a_question_about_an_address_decodes_the_records_of_its_owners_alone(mon
             return journal_record
 
         monkeypatch.setattr(record, "decode", counted)
-        assert holdings(site.ask(address=ADDRESS)) == [(ADDRESS, "inst1", 1, 42)]
+        assert holdings(timed_store.ask(address=ADDRESS)) == [(ADDRESS, "inst1", 1, 42)]
         assert len(set(decoded)) == 3
         decoded.clear()
-        assert len(site.ask().holdings) == 2
+        assert len(timed_store.ask().holdings) == 2
         assert len(decoded) > 40
 
 
 def test_of_too_many_owners_all_records_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "OWNERS", 1)
     with simulated.World(seed=1) as world:
-        site = TimedStore(world)
+        timed_store = TimedStore(world)
         for number in (1, 2, 3):
-            site.commit(*put(build.vm(number, ip=ADDRESS)))
-            site.commit(gone(number))
-        assert history.about(site.machine.disk, build.WHERE.journal, [ADDRESS.encode()]) is None
-        assert len(site.ask(address=ADDRESS).holdings) == 3
+            timed_store.commit(*put(build.vm(number, ip=ADDRESS)))
+            timed_store.commit(gone(number))
+        assert history.about(timed_store.machine.disk, build.WHERE.journal, [ADDRESS.encode()]) is None
+        assert len(timed_store.ask(address=ADDRESS).holdings) == 3

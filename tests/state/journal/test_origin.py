@@ -26,7 +26,7 @@ def has_address(value: snapshot.Stored) -> bool:
 
 
 class Origins(TimedStore):
-    """A site that answers for the present owner of ``ADDRESS``."""
+    """A store that answers for the present owner of ``ADDRESS``."""
 
     def origin(self, number: int = 1, *, near: float | None = None) -> origin.Origin:
         owner = self.store.durable.instances[f"i{number}"]
@@ -38,65 +38,67 @@ class Origins(TimedStore):
 
 def test_an_address_that_came_with_the_instance_is_its_since_the_creation() -> None:
     with simulated.World(seed=1) as world:
-        site = Origins(world)
-        site.commit(*put(build.vm(2)))
-        created = site.commit(*put(vm(1, ip=ADDRESS, mtime=world.clock.now())))
-        site.commit(*put(build.vm(3)))
-        answer = site.origin()
+        origins = Origins(world)
+        origins.commit(*put(build.vm(2)))
+        created = origins.commit(*put(vm(1, ip=ADDRESS, mtime=world.clock.now())))
+        origins.commit(*put(build.vm(3)))
+        answer = origins.origin()
         assert answer.time == pytest.approx(created, abs=1)
         assert (answer.cause.job, answer.cause.user) == (2, "gnt:user")
 
 
-def change_often(site: Origins) -> float:
+def change_often(origins: Origins) -> float:
     """Create an instance, give it the address, and change it without a change of the address; return when it got it."""
-    site.commit(*put(vm(1, ip="")))
+    origins.commit(*put(vm(1, ip="")))
     for serial in range(2, 6):
-        site.commit(*put(vm(1, ip="10.0.0.9", serial=serial, mtime=site.machine.clock.now())))
-    allocated = site.commit(*put(vm(1, ip=ADDRESS, serial=6, mtime=site.machine.clock.now())))
+        origins.commit(*put(vm(1, ip="10.0.0.9", serial=serial, mtime=origins.machine.clock.now())))
+    allocated = origins.commit(*put(vm(1, ip=ADDRESS, serial=6, mtime=origins.machine.clock.now())))
     for serial in range(7, 12):
-        site.commit(*put(vm(1, ip=ADDRESS, serial=serial, mtime=site.machine.clock.now())))
-        site.commit(*put(build.vm(serial)))
+        origins.commit(*put(vm(1, ip=ADDRESS, serial=serial, mtime=origins.machine.clock.now())))
+        origins.commit(*put(build.vm(serial)))
     return allocated
 
 
 @pytest.mark.parametrize("records", [2, 3, 100])
-@pytest.mark.parametrize("near", [lambda site: None, lambda site: 0.0, lambda site: site.machine.clock.now() + 1e6])
+@pytest.mark.parametrize(
+    "near", [lambda origins: None, lambda origins: 0.0, lambda origins: origins.machine.clock.now() + 1e6]
+)
 def test_an_address_that_came_later_is_found_across_changes_and_sections(
     records: int, near: Callable[[Origins], float | None]
 ) -> None:
     with simulated.World(seed=1) as world:
-        site = Origins(world, limits=transaction.Limits(records=records))
-        allocated = change_often(site)
-        answer = site.origin(near=near(site))
+        origins = Origins(world, limits=transaction.Limits(records=records))
+        allocated = change_often(origins)
+        answer = origins.origin(near=near(origins))
         assert answer.time == pytest.approx(allocated, abs=1)
         assert answer.cause.job == 6
 
 
 def test_an_address_that_was_released_meanwhile_counts_from_its_return() -> None:
     with simulated.World(seed=1) as world:
-        site = Origins(world)
-        site.commit(*put(vm(1, ip=ADDRESS)))
-        site.commit(*put(vm(1, ip="", serial=2)))
-        site.commit(*put(vm(1, ip=ADDRESS, serial=3)))
-        assert site.origin().cause.job == 3
-        site.commit(gone(1))
-        site.commit(*put(vm(1, ip=ADDRESS, mtime=site.machine.clock.now())))
-        assert site.origin().cause.job == 5
+        origins = Origins(world)
+        origins.commit(*put(vm(1, ip=ADDRESS)))
+        origins.commit(*put(vm(1, ip="", serial=2)))
+        origins.commit(*put(vm(1, ip=ADDRESS, serial=3)))
+        assert origins.origin().cause.job == 3
+        origins.commit(gone(1))
+        origins.commit(*put(vm(1, ip=ADDRESS, mtime=origins.machine.clock.now())))
+        assert origins.origin().cause.job == 5
 
 
 def test_what_began_before_the_kept_records_has_no_origin() -> None:
     with simulated.World(seed=1) as world:
-        site = Origins(world, limits=transaction.Limits(records=2))
-        site.commit(*put(vm(1, ip=ADDRESS), build.vm(2)))
+        origins = Origins(world, limits=transaction.Limits(records=2))
+        origins.commit(*put(vm(1, ip=ADDRESS), build.vm(2)))
         for serial in (2, 3, 4):
-            site.commit(*put(vm(1, ip=ADDRESS, serial=serial, mtime=site.machine.clock.now())))
-        site.drop_first_section()
-        site.drop_first_section()
-        assert site.origin() == origin.Origin()
-        while len(build.sections(site.machine)) > 1:
-            site.drop_first_section()
-        site.commit(*put(build.vm(5)))
-        assert site.origin(2) == origin.Origin()
+            origins.commit(*put(vm(1, ip=ADDRESS, serial=serial, mtime=origins.machine.clock.now())))
+        origins.drop_first_section()
+        origins.drop_first_section()
+        assert origins.origin() == origin.Origin()
+        while len(build.sections(origins.machine)) > 1:
+            origins.drop_first_section()
+        origins.commit(*put(build.vm(5)))
+        assert origins.origin(2) == origin.Origin()
 
 
 @pytest.mark.parametrize(("first", "block"), [(100, 100), (700, 3000), (1 << 18, 1 << 22)])
@@ -106,26 +108,28 @@ def test_lines_of_any_length_are_found_with_blocks_of_any_size(
     monkeypatch.setattr(origin, "FIRST_BLOCK", first)
     monkeypatch.setattr(origin, "BLOCK", block)
     with simulated.World(seed=1) as world:
-        site = Origins(world, limits=transaction.Limits(records=7))
-        allocated = change_often(site)
+        origins = Origins(world, limits=transaction.Limits(records=7))
+        allocated = change_often(origins)
         for near in (None, 0.0, allocated, allocated + 1e6):
-            assert site.origin(near=near).cause.job == 6
+            assert origins.origin(near=near).cause.job == 6
 
 
 def test_a_little_is_read_for_an_object_that_never_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(origin, "FIRST_BLOCK", 1000)
     with simulated.World(seed=1) as world:
-        site = Origins(world)
+        origins = Origins(world)
         for number in range(2, 102):
-            vms = [vm(100 * number + index, ip="", mtime=site.machine.clock.now()) for index in range(5)]
-            site.commit(*put(*vms, *([vm(1, ip=ADDRESS, mtime=site.machine.clock.now())] if number == 40 else [])))
-        read, sizes = site.machine.disk.read_part, list[int]()
+            vms = [vm(100 * number + index, ip="", mtime=origins.machine.clock.now()) for index in range(5)]
+            origins.commit(
+                *put(*vms, *([vm(1, ip=ADDRESS, mtime=origins.machine.clock.now())] if number == 40 else []))
+            )
+        read, sizes = origins.machine.disk.read_part, list[int]()
 
         def counted(path: str, offset: int, size: int) -> bytes:
             part = read(path, offset, size)
             sizes.append(len(part))
             return part
 
-        monkeypatch.setattr(site.machine.disk, "read_part", counted)
-        assert site.origin().cause.job == 39
-        assert sum(sizes) < sum(site.machine.disk.status(path).size for path in build.sections(site.machine)) / 3
+        monkeypatch.setattr(origins.machine.disk, "read_part", counted)
+        assert origins.origin().cause.job == 39
+        assert sum(sizes) < sum(origins.machine.disk.status(path).size for path in build.sections(origins.machine)) / 3

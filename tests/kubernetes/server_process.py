@@ -66,7 +66,7 @@ class Reached(abc.ABC):
 
 
 @dataclass
-class Site(Reached):
+class ServerProcess(Reached):
     """A server as a process; ``folder`` is its data directory, ``version`` its Kubernetes release."""
 
     folder: Path
@@ -103,13 +103,13 @@ class Site(Reached):
 
 
 @contextlib.contextmanager
-def site(folder: Path, *, with_controllers: bool = False) -> Iterator[Site]:
+def running(folder: Path, *, with_controllers: bool = False) -> Iterator[ServerProcess]:
     """Run a server with TLS and tokens in an empty directory."""
     data, home = folder / "data", folder / "home"
     home.mkdir()
-    new_site = Site(data, home, with_controllers=with_controllers)
-    new_site.start()
+    new_process = ServerProcess(data, home, with_controllers=with_controllers)
+    new_process.start()
     try:
-        yield new_site
+        yield new_process
     finally:
-        new_site.stop()
+        new_process.stop()

@@ -201,7 +201,7 @@ class Browser:
 
 
 @dataclasses.dataclass
-class Site:
+class SignOnCluster:
     """A cluster whose console has an OpenID provider."""
 
     lab: cluster.SimulatedCluster
@@ -223,10 +223,10 @@ def site_provider(lab: cluster.SimulatedCluster, mapped: claims.Mapped, secret_f
 
 def build(
     lab: cluster.SimulatedCluster, *, mapped: claims.Mapped | None = None, secret_file: str = SECRET_FILE
-) -> tuple[Site, interface.Server]:
-    """Return a site, and the port of its provider, which the caller closes."""
+) -> tuple[SignOnCluster, interface.Server]:
+    """Return a cluster with a provider, and the provider's server, which the caller closes."""
     fake = FakeProvider(lab.master)
     port = lab.run(lab.master.network.serve_http("localhost", 5556, fake.answer, tls=None, body_limit=100_000))
     lab.run(lab.master.disk.write(SECRET_FILE, f"{SECRET}\n".encode(), mode=0o600))
     sign_on = site_provider(lab, mapped or claims.Mapped(admin_group="admins"), secret_file)
-    return Site(lab, fake, remote.server(lab.master, cluster.FOLDERS, provider=sign_on)), port
+    return SignOnCluster(lab, fake, remote.server(lab.master, cluster.FOLDERS, provider=sign_on)), port

@@ -125,8 +125,8 @@ def op(
     return opcode
 
 
-class House:
-    """Everything from the queue down, on a machine of a simulated world."""
+class SimulatedJobs:
+    """A job queue, its processor and its locks over a store in memory, on a machine of a simulated world."""
 
     def __init__(self, world: simulated.World, *, limit: int = queue.LIMIT, running: int = 1000) -> None:
         self.world = world
