@@ -121,7 +121,7 @@ test-all: ## everything in stages, an hour or more, as root; STAGES='real bench'
 	@tools/own-environment.sh $(MAKE) system
 	@tools/own-environment.sh $(PYTHON) -m tools.everything $(STAGES)
 
-steady: venv ## the gate's tests RUNS times, quiet, beside busy loops, in random order, on one core: which of them are unstable; FIRST=4 goes on with the fourth
+steady: venv ## the gate's tests RUNS times, quiet, beside busy loops, in random order, on one core: which of them are unstable; FIRST=4 continues with the fourth
 	@tools/own-environment.sh $(PYTHON) -m tools.steady --runs $(RUNS) --first $(FIRST)
 
 quick: venv check ## check, then the unit tests nearest to what changed since BASE=commit (HEAD)

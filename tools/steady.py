@@ -1,6 +1,6 @@
 """Looks for unstable tests: ``make steady RUNS=10`` runs the gate's tests again and again under changing conditions.
 
-In turn they run quietly, beside four busy loops, in random order, and on one processor; ``FIRST=4`` goes on with the
+In turn they run quietly, beside four busy loops, in random order, and on one processor; ``FIRST=4`` continues with the
 fourth of them, as eight runs take an hour and more. Each run prints a line; at the end stands each test that did not
 pass in all runs, with the runs in which it failed and the first failure. What pytest printed is in
 ``build/stages/steady-N.log``.

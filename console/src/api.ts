@@ -143,7 +143,7 @@ export async function logIn(user: string, password: string): Promise<void> {
   goOn(await send<Session>("POST", "/2/session", { user, password }));
 }
 
-/** Go on with the session of a log-in in another tab, if there is one. */
+/** Continue with the session of a log-in in another tab, if there is one. */
 export async function adoptSession(): Promise<void> {
   try {
     goOn(await send<Session>("GET", "/2/session"));

@@ -126,7 +126,7 @@ function Head() {
 const CONNECTIONS = {
   connecting: { tone: "busy", word: "connecting", about: "The event stream is being opened" },
   live: { tone: "good", word: "live", about: "Changes appear as they happen" },
-  lost: { tone: "bad", word: "not live", about: "The event stream is interrupted; it goes on where it stopped" },
+  lost: { tone: "bad", word: "not live", about: "The event stream is interrupted; it continues where it stopped" },
 } as const;
 
 /** Whether the page is live; a click reads again also what only nodes know, which has no events. */

@@ -81,7 +81,7 @@ export function start(): void {
   });
 }
 
-/** End the stream; the next one goes on after the last serial. */
+/** End the stream; the next one continues after the last serial. */
 function close(): void {
   clearTimeout(timer);
   source?.close();

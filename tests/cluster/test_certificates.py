@@ -237,7 +237,7 @@ def test_the_disk_of_a_former_master_that_left_commands_no_node(three: lab.Lab, 
         for order in ORDERS:
             with pytest.raises(errors.UnknownCallerError):
                 attack(tls, three.nodes[2], order)
-    # The master goes on, and node3 obeys it.
+    # The master continues, and node3 obeys it.
     three.run("gnt-debug", "delay", "-n", "node3", "0")
     assert (three.nodes[2].root / "lib/ssconf/ssconf_master_node").read_text() == "node1\n"
 

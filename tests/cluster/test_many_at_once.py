@@ -1,4 +1,4 @@
-"""What goes on beside each other: clients, jobs, calls of a node; and what ends with the master."""
+"""What runs at the same time: clients, jobs, calls of a node; and what ends with the master."""
 
 import json
 

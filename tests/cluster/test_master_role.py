@@ -121,7 +121,7 @@ def _has_copy(node: lab.Node, *, master: lab.Node) -> bool:
 @pytest.mark.promise("cluster-31")
 @pytest.mark.slow
 def test_a_master_that_was_forced_fences_the_one_that_it_replaces(three: lab.Lab) -> None:
-    """The old master goes on alone: its node daemon is down, so that nobody can end it."""
+    """The old master continues alone: its node daemon is down, so that nobody can end it."""
     three.run("gnt-cluster", "modify", "--replication", "seed")
     three.nodes[0].stop()
     _failover(three, 1)

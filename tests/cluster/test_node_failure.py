@@ -1,4 +1,4 @@
-"""A node that dies: what goes on without it, how its instances come back, and how it returns."""
+"""A node that dies: what continues without it, how its instances come back, and how it returns."""
 
 import shutil
 
@@ -19,7 +19,7 @@ def test_a_cluster_copes_with_a_node_that_dies() -> None:
         lost.daemon.kill()
         lost.daemon.wait(lab.TIMEOUT)
 
-        # All others go on, and what is lost is shown, not waited for.
+        # All others continue, and what is lost is shown, not waited for.
         _wait_for(cluster_lab, {"stays.example": "running", "moves.example": "ERROR_nodedown"})
         cluster_lab.run("gnt-instance", "reboot", "stays.example")
         cluster_lab.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "new.example")

@@ -261,7 +261,7 @@ def test_a_page_catches_up_after_its_daemon_was_away(visitor: Visitor, console_s
     wait_for_connection(page, "not live")
     console_server.cluster.run("gnt-instance", "shutdown", "web1.example")
     console_server.start()
-    # The sessions ended with the daemon: the page asks for the password, and goes on where it was.
+    # The sessions ended with the daemon: the page asks for the password, and continues where it was.
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Password").fill("one")
     dialog.get_by_role("button", name="Log in").click()

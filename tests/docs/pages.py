@@ -1,7 +1,7 @@
 """The documentation as the tests read it: its links, its commands, and what it says they print.
 
 A block that begins with ```` ```console ```` is run. Lines after ``$`` are commands, on the first node, on another
-after ``node2$``, or on all of them after ``all$``; a command goes on over lines that end in a backslash. What follows
+after ``node2$``, or on all of them after ``all$``; a command continues over lines that end in a backslash. What follows
 is its output, where ``...`` stands for any part of a line, or alone on a line for any lines; a command without output
 may print what it likes. A command must fail where its output shows a failure, and succeed otherwise. A block that
 begins with ```` ```sh PATH ````, ```` ```yaml PATH ```` or ```` ```python PATH ```` is the content of that file;

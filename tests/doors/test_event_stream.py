@@ -1,4 +1,4 @@
-"""GET /2/events: what a stream says, where it goes on after a lost connection, and when it ends."""
+"""GET /2/events: what a stream says, where it continues after a lost connection, and when it ends."""
 
 import asyncio
 import base64

@@ -2,9 +2,9 @@
 
 ``GANTRY_MESSAGES`` is how many messages a server gets: 10,000 in ``make test-landing``, a
 million in ``make test-long``, and 2,000 where it is not set, as in ``make unit``. The messages are numbered;
-``GANTRY_FUZZ_FROM`` is the first number, so that a long run can go on where it ended, and ``GANTRY_FUZZ_SECONDS`` ends
-one early. A run reports how many messages it sent, and up to which number, on its output and, if their number was set,
-in build/fuzz.txt.
+``GANTRY_FUZZ_FROM`` is the first number, so that a long run can continue where it ended, and ``GANTRY_FUZZ_SECONDS``
+ends one early. A run reports how many messages it sent, and up to which number, on its output and, if their number was
+set, in build/fuzz.txt.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The framing of LUXI under any bytes: answers in order, or an end; never a hang, and the master goes on."""
+"""The framing of LUXI under any bytes: answers in order, or an end; never a hang, and the master continues."""
 
 import asyncio
 import contextlib

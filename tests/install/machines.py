@@ -135,7 +135,7 @@ class Machine:
         look = ["ip", "-n", self._space, "link", "show", f"vb-{self.name}"]
         limit = time.monotonic() + BOOT_TIMEOUT_SECONDS
         while subprocess.run(look, check=False, capture_output=True).returncode == 0:
-            assert time.monotonic() < limit, f"{self.name} goes on after its power was cut"
+            assert time.monotonic() < limit, f"{self.name} continues to run after its power was cut"
             time.sleep(POLL_SECONDS)
 
     def close(self) -> None:

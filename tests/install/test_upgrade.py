@@ -173,6 +173,6 @@ def test_a_command_that_was_killed_is_repeated(site: three.Site) -> None:
     assert not is_open(site)
     repeated = Command(site, f"--to {LATER}")
     assert repeated.code() == 0, repeated.printed()
-    assert "Going on" in repeated.printed()
+    assert "Continuing" in repeated.printed()
     assert versions(site) == {LATER}
     assert is_open(site)

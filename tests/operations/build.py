@@ -282,7 +282,7 @@ class Machine:
         return None
 
     def finalize(self, call: calls.InstanceFinalizeMigrationSrc | calls.InstanceFinalizeMigrationDst) -> None:
-        """End a migration: the guest goes on here, or nothing is left of it."""
+        """End a migration: the guest continues here, or nothing is left of it."""
         name = call.instance.name
         coming = isinstance(call, calls.InstanceFinalizeMigrationDst)
         if coming != call.success and (not coming or self.state.get(name) == "incoming"):

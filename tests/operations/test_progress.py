@@ -103,7 +103,7 @@ async def test_work_is_looked_at_until_it_ends_and_never_twice_at_a_time(
 
 
 class Nodes:
-    """Nodes between which a stream of 64 MiB goes on until its receiver was asked ``looks`` times."""
+    """Nodes between which a stream of 64 MiB continues until its receiver was asked ``looks`` times."""
 
     def __init__(self, looks: int, *, receiver_says: bool = True) -> None:
         self._end = asyncio.Event()

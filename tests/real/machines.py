@@ -2,7 +2,7 @@
 
 The nodes are drivers in this process whose programs run in the namespaces. The guest's second disk gets the numbers
 1, 2, 3 ... as fast as it can write them, each into a sector of its own, so that a lost write is a gap. A guest that
-boots again goes on where the numbers end.
+boots again continues where the numbers end.
 """
 
 import asyncio

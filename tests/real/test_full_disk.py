@@ -1,4 +1,4 @@
-"""A master whose disk is full: requests fail, the stored state stays complete, and work goes on when there is space."""
+"""A master with a full disk: requests fail, the stored state stays complete, and work continues when there is space."""
 
 import os
 import subprocess

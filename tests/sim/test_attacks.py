@@ -1,4 +1,4 @@
-"""Attacks on the master's role and on replication: each is refused, and the cluster goes on."""
+"""Attacks on the master's role and on replication: each is refused, and the cluster continues to work."""
 
 import asyncio
 import contextlib

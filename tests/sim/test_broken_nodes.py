@@ -1,4 +1,4 @@
-"""One node that reports what it likes: start, failover and changes go on by the majority of the others."""
+"""One node that reports what it likes: start, failover and changes continue by the majority of the others."""
 
 from collections.abc import Iterator, Mapping
 

@@ -153,7 +153,7 @@ def test_an_epoch_belongs_to_one_node(order: calls.Call[object]) -> None:
 
 
 def test_a_node_obeys_the_next_epoch_of_any_candidate_only_until_the_master_calls() -> None:
-    """And only if it has not heard of the master for some time. The master asks for the next epoch, and goes on."""
+    """And only if it has not heard of the master for some time. The master asks for the next epoch, and continues."""
 
     async def scenario() -> None:
         await lab.build(candidate_pool_size=2)
@@ -308,7 +308,7 @@ def _interrupted(victim: str, visit: int, *, power: bool) -> bool:
             await lab.start_node(victim)
         await lab.world.clock.sleep(40)
         bundles = {name: read(lab, name, f"{CERTS}/authority.pem") for name in lab.names}
-        # A plain renewal goes on where this one was cut off, because the master's file still has two authorities.
+        # A plain renewal continues where this one was cut off, because the master's file still has two authorities.
         is_unfinished = bundles["node1"].count(b"BEGIN CERTIFICATE") > 1
         assert is_unfinished or victim != "node1" or len(set(bundles.values())) == 1, (victim, visit)
         assert await lab.done({**RENEW, "cluster_certificate": not is_unfinished}) == [[]], (victim, visit)

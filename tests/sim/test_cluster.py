@@ -79,7 +79,7 @@ class Client:
                 self.job_ended.set()
                 self.ended[number] = status
                 return status == "success"
-            # Longer than a master without a majority needs to go on after its candidates are back.
+            # Longer than a master without a majority needs to continue after its candidates are back.
             await self.lab.world.clock.sleep(1 if number else 15)
             if not number:
                 return False

@@ -1,4 +1,4 @@
-"""Candidates that do not come back: how a living master goes on without them (explanation/replication.md)."""
+"""Candidates that do not come back: how a living master continues without them (explanation/replication.md)."""
 
 from collections.abc import Iterator, Sequence
 

@@ -84,7 +84,7 @@ def a_candidate_answers_before_its_sync(patch: pytest.MonkeyPatch) -> None:
 
 def a_master_without_majority_does_not_say_so(patch: pytest.MonkeyPatch) -> None:
     def stall(self: replication.Candidates, cause: str, describe: object) -> None:
-        """Go on as if all candidates answered."""
+        """Continue as if all candidates answered."""
 
     patch.setattr(replication.Candidates, "stall", stall)
 

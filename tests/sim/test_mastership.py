@@ -24,7 +24,7 @@ START: cluster.Opcode = {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": "vm1.e
 
 @pytest.fixture
 def lab() -> Iterator[cluster.SimulatedCluster]:
-    """Make a cluster whose master goes on without a majority; ``test_lease`` has the other policies."""
+    """Make a cluster whose master continues without a majority; ``test_lease`` has the other policies."""
     with cluster.SimulatedCluster(seed=3) as simulated:
         simulated.run(simulated.build(replication="seed"))
         yield simulated

@@ -82,7 +82,7 @@ def a_hook_that_refuses_is_ignored(patch: pytest.MonkeyPatch) -> None:
         try:
             await original(self, snapshot)
         except errors.HooksError:
-            """Go on."""
+            """Continue."""
 
     patch.setattr(hooks.Runner, "before", lenient)
 

@@ -178,7 +178,7 @@ def test_an_instance_that_the_old_master_started_is_stopped_or_wanted(
 def test_of_an_instance_that_runs_twice_the_copy_on_the_other_node_is_stopped(
     lab: cluster.SimulatedCluster, rule: str
 ) -> None:
-    """The new master, which did not reach node1, failed the instance over; on node1 it went on."""
+    """The new master, which did not reach node1, failed the instance over; on node1 it continued."""
 
     async def scenario() -> None:
         await lab.done(guest("vm.example", "node1", ip="192.0.2.10"))

@@ -215,7 +215,7 @@ class _Finder(ast.NodeVisitor):
         self._add(node, "pass")
 
     def visit_Break(self, node: ast.Break) -> None:
-        """Go on."""
+        """Continue."""
         self._add(node, "continue")
 
     def visit_Continue(self, node: ast.Continue) -> None:

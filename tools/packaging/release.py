@@ -4,7 +4,7 @@
     python -m tools.packaging.release sign [--key KEY]              SHA256SUMS of dist, and its signature
 
 ``KEY`` is the name of a key of GnuPG; the default is GnuPG's own. ``begin`` leaves out what HEAD has of the
-release already, commit and tag, so a release that a failed step has cut short goes on when the command is repeated.
+release already, commit and tag, so a release that a failed step has cut short continues when the command is repeated.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SUMS = "SHA256SUMS"
 
 
 class ReleaseError(Exception):
-    """A release cannot begin or go on; the message says what to do."""
+    """A release cannot begin or continue; the message says what to do."""
 
 
 def _output(*command: str, checkout: Path) -> str:

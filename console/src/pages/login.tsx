@@ -62,7 +62,7 @@ function LoginForm({ user: known, onDone }: { user: string; onDone: () => void }
 
 /**
  * The log-in by an OpenID provider, if the server has one. The log-in leaves the page: over a page whose session has
- * ended it opens another tab, and this one goes on when a person comes back to it.
+ * ended it opens another tab, and this one continues when a person comes back to it.
  */
 function ProviderLogin({ isOver = false }: { isOver?: boolean }) {
   const [methods, setMethods] = useState<LoginMethods>({ provider: null, failure: "" });
@@ -120,7 +120,7 @@ export function LoginAgain() {
   if (!sessionEnded.value) return null;
   return (
     <Dialog title="The session has ended" isFixed>
-      <p>Log in again to go on. Nothing that you typed is lost.</p>
+      <p>Log in again to continue. Nothing that you typed is lost.</p>
       <LoginForm user={passwordUser()} onDone={() => undefined} />
       <ProviderLogin isOver />
     </Dialog>

@@ -305,7 +305,7 @@ function askSending(hook: Webhook): void {
     >
       <p>
         {hook.enabled
-          ? "Nothing is sent until it is enabled again. It then goes on with the events after those that the receiver has."
+          ? "Nothing is sent until it is enabled again. It then continues with the events after those that the receiver has."
           : "The receiver gets the events after those that it has, as far as the journal keeps them."}
       </p>
     </ChangeDialog>,

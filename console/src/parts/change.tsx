@@ -70,7 +70,7 @@ export function ChangeDialog({
     }
   }
 
-  /** Close; a job that has not ended goes on, and its failure is reported wherever the person is then. */
+  /** Close; a job that has not ended continues, and its failure is reported wherever the person is then. */
   function close(): void {
     isOpen.current = false;
     if (pending.current) track(pending.current);

@@ -1,4 +1,4 @@
-"""Work that goes on when its caller is canceled."""
+"""Work that continues when its caller is canceled."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""Several nodes that want the master's role at the same moment: the first by name goes on, the others wait.
+"""Several nodes that want the master's role at the same moment: the first by name continues, the others wait.
 
 A node that wants the role has the lock of its own queue, so its node daemon reports no copy and grants nothing. Two
 such nodes may need each other's word: then each would refuse the other until both give up. So a node that is not the

@@ -1,7 +1,7 @@
 """Records that other nodes hold and this machine lacks, before it gets the role; ``role`` uses it.
 
 A master that lost power may have sent frames that it had not yet written. If the journal of another node continues the
-one here, the missing frames are fetched. If it does not, because both went on from an earlier record, the node proves
+one here, the missing frames are fetched. If it does not, because both continued from an earlier record, the node proves
 with its records that its copy is newer: its word alone would not be enough, as it may be broken (``vote``).
 """
 

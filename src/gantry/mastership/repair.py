@@ -1,7 +1,7 @@
 """The repair of a damaged or incomplete state before the master daemon starts: ``gantry-masterd recover``.
 
-``--from NODE`` installs the copy of a master candidate (``retrieval``), and ``--accept-loss`` goes on without the lost
-end of the journal, unless another node has it. ``master`` calls ``recover``; no master daemon runs meanwhile.
+``--from NODE`` installs the copy of a master candidate (``retrieval``), and ``--accept-loss`` continues without the
+lost end of the journal, unless another node has it. ``master`` calls ``recover``; no master daemon runs meanwhile.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class Accepted:
 
 
 async def recover(runtime: interface.Runtime, folders: paths.Paths, *, source: str, accepts_loss: bool) -> None:
-    """Install the copy of the node ``source``, or without one go on without the lost records, and print the outcome.
+    """Install the copy of the node ``source``, or without one continue without the lost records, and print the outcome.
 
     InvalidError if neither is asked for.
     """
@@ -40,8 +40,8 @@ async def recover(runtime: interface.Runtime, folders: paths.Paths, *, source: s
         await _go_on(runtime, folders)
     else:
         raise errors.InvalidError(
-            "recover needs --from NODE, to install the copy of a master candidate, or --accept-loss, to go on without "
-            "the records that the journal lost",
+            "recover needs --from NODE, to install the copy of a master candidate, or --accept-loss, to continue "
+            "without the records that the journal lost",
             hint="use --from if any candidate has them",
         )
 
@@ -61,7 +61,7 @@ async def _retrieve(runtime: interface.Runtime, folders: paths.Paths, request: r
 
 
 async def _go_on(runtime: interface.Runtime, folders: paths.Paths) -> None:
-    """Go on without the lost end of the journal, and print what is lost."""
+    """Continue without the lost end of the journal, and print what is lost."""
     async with _client(runtime, folders) as nodes:
         accepted = await accept_loss(runtime, folders, nodes=nodes)
     for line in accepted.losses:
@@ -90,7 +90,7 @@ async def _client(runtime: interface.Runtime, folders: paths.Paths) -> AsyncIter
 
 
 async def accept_loss(runtime: interface.Runtime, folders: paths.Paths, *, nodes: client.Client) -> Accepted:
-    """Go on without the lost end of the journal; the checkpoint that closes the store has the new numbers.
+    """Continue without the lost end of the journal; the checkpoint that closes the store has the new numbers.
 
     WrongStateError if no record is missing, if a node that answers has more, or if a master daemon runs on it. Records
     are missing too if nodes have heard that more was acknowledged.
@@ -120,7 +120,7 @@ async def _answers(
     """Ask the other nodes; WrongStateError if a master candidate has records that the store lacks.
 
     The state and the ssconf files of this machine say which nodes are candidates. The word of another node, which has
-    no copy, must not keep the operator from going on.
+    no copy, must not keep the operator from continuing.
     """
     own = membership.read(runtime.disk, folders).node
     stored = {node.name: survey.target(node) for node in store.snapshot.nodes.values()}

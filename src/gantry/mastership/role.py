@@ -396,7 +396,7 @@ class Role:
     async def keep(self, candidates: replication.Candidates) -> None:
         """Find out after each refusal by a node whether another node has become the master; runs until cancelled.
 
-        If a majority grants this master a higher epoch, it goes on with that epoch, and the node that refused obeys
+        If a majority grants this master a higher epoch, it continues with that epoch, and the node that refused obeys
         it again. If a newer master exists, or under the policy ``seed`` may exist, this master ends.
         """
         self._request, self._candidates = Request(), candidates

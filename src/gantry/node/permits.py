@@ -59,7 +59,7 @@ _current: ContextVar[_Call | None] = ContextVar("permit", default=None)
 
 
 async def confirm() -> None:
-    """Return when the call of the current task may go on, if it has a permit.
+    """Return when the call of the current task may continue, if it has a permit.
 
     WrongStateError if its permit ended and is not extended, FencedError if another node has become the master.
     """

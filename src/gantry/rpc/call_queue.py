@@ -6,8 +6,8 @@ ssconf files. Nor does ``Version``, which asks whether a node answers.
 
 Calls get the slots of a node in the order of their arrival. A call without an answer after ``LONG_SECONDS`` waits
 for something on the node, such as an installation or a guest that shuts down: it releases its slot to the next call
-and goes on beside it, so that short calls do not wait for the end of long ones. ``MAX_LONG`` calls of a node may do so.
-The caller sends the call, and begins to count its timeout, when it has the slot.
+and continues beside it, so that short calls do not wait for the end of long ones. ``MAX_LONG`` calls of a node may do
+so. The caller sends the call, and begins to count its timeout, when it has the slot.
 """
 
 import asyncio

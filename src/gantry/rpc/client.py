@@ -121,7 +121,7 @@ class Client:
         self._prove = bring
 
     async def reconnect(self, tls: ssl.SSLContext) -> None:
-        """Make all connections by another TLS context from now on; calls under way go on with theirs."""
+        """Make all connections by another TLS context from now on; calls under way continue with theirs."""
         before, self._http = self._http, self._network.http_client(tls=tls)
         await before.retire()
 

@@ -72,7 +72,7 @@ class Silence:
         since: float,
         asking: asyncio.Future[Result] | None = None,
     ) -> None:
-        """Note that a node has not answered a call since a moment; ``asking`` is the call, which goes on."""
+        """Note that a node has not answered a call since a moment; ``asking`` is the call, which continues."""
         key = target, call.procedure()
         is_alive = isinstance(call, calls.Version) and self._nodes.last_answer(target) > since
         if is_alive or key in self._tasks:

@@ -226,7 +226,7 @@ class HttpServer(Server, Protocol):
     """A server for HTTP."""
 
     def renew_tls(self, tls: ssl.SSLContext) -> None:
-        """Use another TLS context from the next connection on; connections that are open go on."""
+        """Use another TLS context from the next connection on; connections that are open continue."""
         ...
 
 

@@ -29,7 +29,7 @@ class HttpLimits:
     ``requests`` are in work at a time, ``requests_per_peer`` those of one peer. ``body_bytes`` is the total of the
     request bodies in memory. ``handshake_seconds``, ``header_seconds`` and ``body_seconds`` are the times for TLS, for
     the headers and for the body of a request; ``idle_seconds`` for the next request on a connection;
-    ``stall_seconds`` for a client to go on with the reading of an answer.
+    ``stall_seconds`` for a client to continue with the reading of an answer.
     """
 
     connections: int = 500

@@ -162,7 +162,7 @@ class SimulatedCluster:
         return True
 
     def resume(self, name: str, program: str) -> None:
-        """Let a daemon go on if it is stopped."""
+        """Let a daemon continue if it is stopped."""
         process = self._stopped.pop((name, program), None)
         if process is None or process.boot.resume is None:
             return

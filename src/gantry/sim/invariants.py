@@ -293,7 +293,7 @@ def _check_epochs(lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies) 
 
 
 def guests(lab: cluster.SimulatedCluster, name: str) -> Iterator[fake.Guest]:
-    """Yield the guests that run on a machine, or may go on to run there: not what a migration has left behind."""
+    """Yield the guests that run on a machine, or may continue to run there: not what a migration has left behind."""
     yield from (guest for guest in _all_guests(lab, name) if guest.running.state not in (*fake.INCOMING_STATES, SENT))
 
 

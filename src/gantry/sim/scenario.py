@@ -387,7 +387,7 @@ def _play(lab: cluster.SimulatedCluster, scenario: Scenario, run_story: story.St
     except clock.DeadlockError as error:
         run_story.tell(story.OUTSIDE, f"VIOLATED: {outcome.JOBS_END}: {error}")
         return outcome.JOBS_END
-    except Exception as error:  # noqa: BLE001 - any error fails this seed only; other seeds go on
+    except Exception as error:  # noqa: BLE001 - any error fails this seed only; other seeds continue
         where = " > ".join(frame.name for frame in traceback.extract_tb(error.__traceback__))
         run_story.tell(story.OUTSIDE, f"VIOLATED: {UNBROKEN}: {error!r} in {where}")
         return UNBROKEN

@@ -232,7 +232,7 @@ def test_a_command_that_was_killed_goes_on_when_it_is_repeated(cluster: Cluster,
     candidate.wanted, candidate.waits, candidate.unconfirmed = LATER, RESTART_LOOKS, True
     ran = gnt(f"gnt-cluster upgrade --to {LATER}")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith(f"Going on with the upgrade to {LATER}\n")
+    assert ran.out.startswith(f"Continuing the upgrade to {LATER}\n")
     assert cluster.installs() == [("m", LATER)]
     assert not any(node.unconfirmed for node in cluster.nodes)
     assert not cluster.drained
@@ -243,7 +243,7 @@ def test_an_interrupted_command_says_how_to_go_on_and_how_to_go_back(cluster: Cl
     cluster.interrupt = lambda: _thread.interrupt_main() if cluster.node("r").waits else None
     ran = gnt(f"gnt-cluster upgrade --to {LATER}")
     assert ran.code == 130
-    assert "Interrupted; the queue stays drained. To go on, repeat the command; to go back, run gnt-clus" in ran.err
+    assert "Interrupted; the queue stays drained. To continue, repeat the command; to go back, run gnt-clus" in ran.err
     assert cluster.drained
     cluster.interrupt = lambda: None
     assert gnt(f"gnt-cluster upgrade --to {LATER}").code == 0

@@ -139,14 +139,14 @@ class Crowd:
 
 
 def check_answered(ask: Callable[[], object], meanwhile: Callable[[], None] = lambda: None) -> None:
-    """Check that requests of an honest client succeed while the attack goes on, be the machine busy or not."""
+    """Check that requests of an honest client succeed while the attack continues, be the machine busy or not."""
     for _ in range(REQUESTS):
         meanwhile()
         ask()
 
 
 def is_prompt(ask: Callable[[], float], meanwhile: Callable[[], None] = lambda: None) -> bool:
-    """Return whether each of some requests takes less than a second, while the attack goes on.
+    """Return whether each of some requests takes less than a second, while the attack continues.
 
     A machine under load may be slow once by itself, so a slow round is repeated once.
     """

@@ -54,7 +54,7 @@ async def succeed(heir: Lab, former: Lab, state: states.Snapshot | None = None) 
 
 
 def hold(lab: Lab) -> tuple[asyncio.Event, asyncio.Event]:
-    """Hold a master's next transactions; return the event that one arrives, and the event that lets them go on."""
+    """Hold a master's next transactions; return the event that one arrives, and the event that lets them continue."""
     arrived, go, block = asyncio.Event(), asyncio.Event(), lab.runtime.block
 
     async def late(work: Callable[[], T]) -> T:

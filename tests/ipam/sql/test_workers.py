@@ -192,7 +192,7 @@ def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(own_server: 
             succeeded.clear()
             assert succeeded.wait(60)
         finally:
-            done.set()  # the others go on until then, whatever has become of the server
+            done.set()  # the others continue until then, whatever has become of the server
 
     _, *answers = at_once([kill, allocate, allocate, allocate, allocate])
 

@@ -23,7 +23,7 @@ def fill(url: str, subnet: str) -> tuple[list[str], int]:
 
 
 def stop_before_the_commit(url: str, subnet: str) -> None:
-    """Allocate an address, say which, and neither commit nor go on."""
+    """Allocate an address, say which, and neither commit nor continue."""
     connection = connect(url)
     ipam = driver.Driver(engines.Borrowed(connection), below=random.randrange)
     print(ipam.allocate(subnet, requests.NextAddress()), flush=True)

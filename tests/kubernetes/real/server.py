@@ -179,7 +179,7 @@ class Server(server_process.Reached):
         )  # fmt: skip
 
     def kill(self) -> None:
-        """End kube-apiserver by ``kill -9``; etcd and the controllers go on."""
+        """End kube-apiserver by ``kill -9``; etcd and the controllers continue."""
         self._end("kube-apiserver")
 
     def _end(self, program: str) -> None:

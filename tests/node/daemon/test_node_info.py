@@ -126,7 +126,7 @@ async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.
     assert "ssconf_master_node" in report["filelist"][0]
     off = re.search(r"the node's clock is \+(\d+) s off", report["time"][0])
     assert off
-    # Time went on while the rest was looked at.
+    # Time passed while the rest was looked at.
     assert 1000 <= int(off[1]) <= round(1000 + runtime.clock.now() - now)
 
 

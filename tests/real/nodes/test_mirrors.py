@@ -285,7 +285,7 @@ def test_a_new_local_disk_gets_its_data_from_the_peer_at_the_rate_that_is_set(no
         slow = disk.until(disk.two, lambda disk_state: disk_state.sync_percent is not None, "it does not synchronise")
         assert (slow.local, slow.degraded) == ("Inconsistent", True)
         nodes.call(disk.two, calls.BlockdevPauseResumeSync(disk=disk.second, pause=True))
-        disk.until(disk.two, lambda disk_state: disk_state.connection.startswith("PausedSync"), "it goes on")
+        disk.until(disk.two, lambda disk_state: disk_state.connection.startswith("PausedSync"), "it continues")
         nodes.call(disk.two, calls.BlockdevPauseResumeSync(disk=disk.second, pause=False))
         disk.second = mirror(11, disk.two, disk.one, suffix="new")
         nodes.call(disk.two, calls.BlockdevAssemble(disk=disk.second, primary=False))

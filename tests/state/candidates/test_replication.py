@@ -816,7 +816,7 @@ def test_under_seed_a_master_may_be_superseded_until_each_candidate_has_a_record
         begin_epoch(master, cables, down="n1")
         assert master.candidates.notice() == ""
         assert may_be_superseded()
-        # A change of the policy does not reach a former master that goes on alone.
+        # A change of the policy does not reach a former master that continues alone.
         master.candidates.set_targets(cables.where, policy=MAJORITY, serial=master.store.position.serial)
         assert may_be_superseded()
         cables.down = set()

@@ -96,10 +96,10 @@ def _install(path: str) -> None:
 
 
 TEXT = """
-    Without an option, all nodes get new keys and certificates. Guests, jobs and daemons go on. A new authority is
-    trusted beside the old one until all nodes have its certificates; clients of the remote API then need the new
-    certs/authority.pem. A node that does not answer is reported and keeps its certificate; mark nodes that are down
-    offline.
+    Without an option, all nodes get new keys and certificates. Guests, jobs and daemons continue to run. A new
+    authority is trusted beside the old one until all nodes have its certificates; clients of the remote API then need
+    the new certs/authority.pem. A node that does not answer is reported and keeps its certificate; mark nodes that are
+    down offline.
 """
 
 COMMANDS = (

@@ -4,7 +4,7 @@ from gantry.cli.framework import opcode_fields
 from gantry.cli.output import answers, documents
 
 _REPLICATION = {
-    "seed": "the master goes on alone when the others are silent",
+    "seed": "the master continues alone when the others are silent",
     "majority": "a change needs more than half of the master candidates",
     "all": "a change needs all master candidates",
 }

@@ -147,7 +147,7 @@ def start_service() -> None:
 
 
 def recover(call: command.Call) -> int:
-    """Replace the state here by the copy of a candidate, or go on without the end of the journal that was lost."""
+    """Replace the state here by the copy of a candidate, or continue without the end of the journal that was lost."""
     options, source = call.options, call.options.source
     if not (source or options.accept_loss):
         raise errors.CommandError(
@@ -181,7 +181,7 @@ RECOVER_TEXT = """
     missing. With --from, the copy of that master candidate is fetched, checked and installed; the replaced files are
     kept in a folder before-recovery-N. Instead of a node it may be a folder of this machine with a copy that was kept
     aside, such as /var/lib/gantry/before-replacement-1. A copy that lacks something is installed only with
-    --accept-loss. Without --from, --accept-loss goes on with the state here, for when no candidate has the missing
+    --accept-loss. Without --from, --accept-loss continues with the state here, for when no candidate has the missing
     records: it asks all nodes first, and is refused if one has more. It names the nodes that do not answer, and records
     that only they have are lost, so start them first. Job numbers that this machine or a node that answers knows are
     not given again. Then start the master daemon.

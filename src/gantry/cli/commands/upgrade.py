@@ -7,7 +7,7 @@
 
 A node that is not confirmed in time goes back by itself. If a node or ``verify`` fails, all nodes go back, in the
 reverse order. The command is replaced while it runs, so it imports nothing later on. When it was killed, the next run
-goes on where it was, from what the nodes report and ``upgrade.json`` has (``upgrade_plan``).
+continues where it was, from what the nodes report and ``upgrade.json`` has (``upgrade_plan``).
 """
 
 import io
@@ -75,7 +75,7 @@ class Upgrade:
             return None
         record = upgrade_plan.record(machine.read_file(self._path))
         if record.target == self._target:
-            print(f"Going on with the upgrade to {self._target}")
+            print(f"Continuing the upgrade to {self._target}")
         elif self._target not in record.former.values():
             raise errors.CommandError(
                 f"an upgrade to {record.target} has not ended",
@@ -198,7 +198,7 @@ class Upgrade:
         if changed:
             former = " or ".join(sorted(set(record.former.values())))
             return (
-                "Interrupted; the queue stays drained. To go on, repeat the command; to go back, run "
+                "Interrupted; the queue stays drained. To continue, repeat the command; to go back, run "
                 f"gnt-cluster upgrade --to {former}"
             )
         self._end(record)
@@ -274,7 +274,7 @@ TEXT = """
     All nodes are upgraded one after the other, the master last, while guests run. The packages of both versions must be
     in a repository of each node. First everything is checked; then the queue is drained. A node goes back by itself if
     it is not confirmed in time; if a node or verify fails, all nodes go back. After an interruption, repeat the command
-    to go on, or name the former version to go back.
+    to continue, or name the former version to go back.
 """
 COMMANDS = (
     command.Command(

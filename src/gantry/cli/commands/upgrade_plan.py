@@ -102,7 +102,7 @@ def _release(version: str) -> tuple[int, int]:
 
 
 def obstacles(cluster_nodes: Sequence[Node], target: str) -> list[str]:
-    """Return why an upgrade cannot begin, or go on, as the nodes are."""
+    """Return why an upgrade cannot begin, or continue, as the nodes are."""
     problems = []
     for node in cluster_nodes:
         if node.offline:

@@ -398,7 +398,7 @@ def help_text(program: str, command: Command) -> str:
 
 
 def _filled(lines: Iterable[str]) -> Iterator[str]:
-    """Yield a text with its paragraphs filled; indented lines stay, and long commands go on after a backslash."""
+    """Yield a text with its paragraphs filled; indented lines stay, and long commands continue after a backslash."""
     for is_indented, group in itertools.groupby(lines, key=lambda line: line.startswith(" ") or not line):
         if not is_indented:
             yield from _wrapped(" ".join(group))

@@ -51,7 +51,7 @@ def command_line() -> argparse.ArgumentParser:
         "--ignore-offline-nodes", action="store_true", help="do not count offline nodes that do not answer"
     )
     parser.add_argument(
-        "--accept-loss", action="store_true", help="with recover: go on without the records that the journal lost"
+        "--accept-loss", action="store_true", help="with recover: continue without the records that the journal lost"
     )
     parser.add_argument(
         "--from", dest="source", default="", metavar="NODE", help="with recover: install the copy of this candidate"

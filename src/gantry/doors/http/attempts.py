@@ -147,7 +147,7 @@ class Attempts:
         return self._standing(queue, now), last_check, queue.last_check
 
     def _begin_checks(self) -> None:
-        """Begin as many checks as there are slots; if all that wait have used up their burst, go on later."""
+        """Begin as many checks as there are slots; if all that wait have used up their burst, continue later."""
         now = self._clock.monotonic()
         for queue in self._waiting.values():
             queue.refill(now)
@@ -185,7 +185,7 @@ class Attempts:
                 self._end(attempt, False)
                 return
             error = ended.exception()
-            if error:  # for those who asked; the others go on
+            if error:  # for those who asked; the others continue
                 attempt.result.set_exception(error)
             elif ended.result():
                 queue.allowance += 1

@@ -12,7 +12,7 @@ methods that change nothing reads everything, or on a cluster whose setting ``re
 rules let this subject see (``reading``).
 
 While the master reaches too few master candidates (``state.candidates.replication``), methods that change something are
-refused with NotMasterError, also those that already wait for their change to be acknowledged: those go on in the
+refused with NotMasterError, also those that already wait for their change to be acknowledged: those continue in the
 background. An answer then has a ``notice``, and so has each answer while the newest changes have too few copies. Only a
 change that gives a candidate up is possible then (``jobs.brief``).
 
@@ -290,7 +290,7 @@ class Door:
         return self._result(work)
 
     def _result(self, work: asyncio.Future[object]) -> object:
-        """Return the result of a change; UnacknowledgedError if it goes on without its client."""
+        """Return the result of a change; UnacknowledgedError if it continues without its client."""
         if work.done():
             return work.result()
         self._unanswered.add(work)

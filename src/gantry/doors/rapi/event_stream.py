@@ -198,7 +198,7 @@ class _VisibleEvents:
                 await self._clock.sleep(feed.RETRY_SECONDS)
 
     def skip(self) -> None:
-        """Go on with the next event, wherever that is: the client reads the state again."""
+        """Continue with the next event, wherever that is: the client reads the state again."""
         self._position = None
 
     async def messages(self, event: feed.Event) -> list[bytes]:

@@ -142,7 +142,7 @@ class Feed:
                 self._begin_at(answer.serial)
 
     def _begin_at(self, serial: int) -> None:
-        """Go on after a serial; the events before it are not known."""
+        """Continue after a serial; the events before it are not known."""
         self._newest.clear()
         self._serial = serial
         self._wake()

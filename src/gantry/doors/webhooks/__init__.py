@@ -2,7 +2,7 @@
 
 One task asks the master for news of all receivers; each receiver has a task and connections of its own
 (``receiver``), so that a slow one delays no other. Every ``STORE_SECONDS`` the positions that have moved are stored in
-the state, by one transaction for all: after a restart of this daemon, or on another master, delivery goes on from
+the state, by one transaction for all: after a restart of this daemon, or on another master, delivery continues from
 there. What a receiver accepted since then, it gets twice, with the same ``webhook-id``.
 
 See explanation/decisions/0072-webhooks.md. Life cycle: ``daemons.remote`` creates ``Webhooks`` and calls ``run``.
@@ -36,7 +36,7 @@ NEWS_INTERVAL_SECONDS = 0.2
 RETRY_SECONDS = 1.0
 """The wait until a master that does not answer is asked again."""
 FAULT_SECONDS = 60.0
-"""The wait after a fault of the program, before it goes on."""
+"""The wait after a fault of the program, before it continues."""
 LAST_STORE_SECONDS = 5.0
 """How long the end of the daemon waits until the last positions are stored."""
 
@@ -130,7 +130,7 @@ class Webhooks:
                 await self._runtime.clock.sleep(NEWS_INTERVAL_SECONDS)
 
     async def _read(self) -> None:
-        """Begin and end receivers as the webhooks say; one that was changed goes on from where it is."""
+        """Begin and end receivers as the webhooks say; one that was changed continues from where it is."""
         answer = await self._master.call(_Receivers, "ReadWebhooks")
         self._head = answer.serial
         enabled = {hook.uuid: hook for hook in answer.webhooks if hook.enabled}
@@ -140,7 +140,7 @@ class Webhooks:
                 continue
             await running.close()
             with contextlib.suppress(errors.GantryError):
-                # A receiver that is enabled again later goes on from the stored position.
+                # A receiver that is enabled again later continues from the stored position.
                 await self._store()
             del self._running[uuid]
             stored[uuid] = _position_of(running.receiver)

@@ -58,7 +58,7 @@ class PoolController:
                 break
             await self._applier.apply(decision.steps)
             if pool in self._new_pools:
-                # Its claims can go on; one status for all of them follows after the usual delay.
+                # Its claims can continue; one status for all of them follows after the usual delay.
                 self._new_pools.discard(pool)
                 self.add(pool)
                 break

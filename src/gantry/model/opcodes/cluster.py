@@ -57,7 +57,7 @@ class ClusterRedistConf(Opcode, frozen=True):
 
 
 class ClusterRenewCrypto(Opcode, frozen=True):
-    """Renew certificates and keys of nodes, of the remote API and of the cluster's authority, while all go on."""
+    """Renew certificates and keys of nodes, of the remote API and of the cluster's authority, without interruption."""
 
     node_certificates: Annotated[bool, Meta(description="Give all nodes new keys and certificates")] = False
     nodes: Annotated[

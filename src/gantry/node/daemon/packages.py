@@ -110,7 +110,7 @@ class Packages:
         await self._launch(FORWARD, f"the packages of Gantry {call.version}", names, call.version)
 
     async def _confirm(self, call: calls.PackagesConfirm) -> None:
-        # Of a version that cannot be confirmed, the timer must go on.
+        # Of a version that cannot be confirmed, the timer must continue to run.
         await self._check_confirmable(call.version)
         await self._systemctl("stop", f"{BACK}.timer")
         # The timer may have ended just before: then the node installs its former version.
@@ -172,7 +172,7 @@ class Packages:
         except TimeoutError:
             raise errors.EnvironmentFaultError(
                 f"apt did not download {' '.join(packages)} within {DOWNLOAD_TIMEOUT_SECONDS:.0f} s",
-                hint="repeat the command: apt goes on where it was",
+                hint="repeat the command: apt continues where it was",
             ) from None
         if done.code:
             reason = _last_lines(done.stderr or done.stdout)

@@ -1,4 +1,4 @@
-"""OP_CLUSTER_RENEW_CRYPTO: renew certificates and keys, while guests, jobs and daemons go on.
+"""OP_CLUSTER_RENEW_CRYPTO: renew certificates and keys, while guests, jobs and daemons continue to run.
 
 A node gets its certificate in two halves. It is asked for a certificate request first; a new key waits on the node
 until its certificate arrives. The cluster records the new key beside the old one before any node uses it, so a job that
@@ -134,7 +134,7 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
             finish=lambda current: self._finish(current, renewed),
             after=[trust] if self.op.cluster_certificate or self._is_unfinished() else [],
             result=lambda: sorted(renewed.failed),
-            # A node may have its new key, so the cluster must go on knowing it.
+            # A node may have its new key, so the cluster must continue to know it.
             keep_on_failure=True,
         )
 

@@ -380,7 +380,7 @@ def needles(subject: Subject) -> tuple[bytes, ...]:
     if subject.run is None or subject.is_single:
         return (msgspec.json.encode(subject.mac or subject.text),)
     beginning = ranges.common_text(ranges.parse_cidr(subject.text))
-    # Without the quotation mark at its end: the addresses go on after their beginning.
+    # Without the quotation mark at its end: the addresses continue after their beginning.
     return (msgspec.json.encode(beginning)[:-1],) if beginning else ()
 
 

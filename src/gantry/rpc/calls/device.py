@@ -183,7 +183,7 @@ class BlockdevSetinfo(Call[None], frozen=True):
 
 
 class BlockdevWipe(Call[None], frozen=True):
-    """Overwrite a part of an active disk with zeros, from ``offset``; the caller goes on part by part."""
+    """Overwrite a part of an active disk with zeros, from ``offset``; the caller continues part by part."""
 
     LIMIT: ClassVar[float] = SLOW
     disk: Disk

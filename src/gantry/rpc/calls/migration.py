@@ -6,9 +6,9 @@ Life of a migration, as the master drives it; the guest's processors run in one 
 2. ``InstanceAccept`` at the target: the same machine is built there and listens; its processors stand still.
 3. ``InstanceMigrate`` at the source begins, ``InstanceMigrationStatus`` returns its progress, ``InstanceMigrateCancel``
    cancels the migration.
-4. ``completed``: ``InstanceFinalizeMigrationDst`` lets the guest go on at the target, then
+4. ``completed``: ``InstanceFinalizeMigrationDst`` lets the guest continue at the target, then
    ``InstanceFinalizeMigrationSrc`` clears the source. ``failed`` or ``cancelled``: first the target is cleared, then
-   the guest goes on at the source, if it does not do so anyway. An unreachable target is not an obstacle:
+   the guest continues at the source, if it does not do so anyway. An unreachable target is not an obstacle:
    its guest starts only on request.
 
 An interrupted migration is found by ``InstanceInfo`` on both nodes (``RunningInstance.state``) and ended by the same

@@ -109,7 +109,7 @@ class Reception:
         del self._strangers[stranger]
 
     def _serve(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> socket.socket | None:
-        """Go on with what is ready; return the sender's connection once it has presented the token."""
+        """Continue with what is ready; return the sender's connection once it has presented the token."""
         stranger = key.data
         if not isinstance(stranger, _Stranger):
             self._accept_one(selector)

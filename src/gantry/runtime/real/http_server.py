@@ -199,7 +199,7 @@ class Server:
         self._sweep()
 
     def renew_tls(self, tls: ssl.SSLContext) -> None:
-        """Begin the TLS of the next connections with another context; a handshake under way goes on with its own."""
+        """Begin the TLS of the next connections with another context; a handshake under way continues with its own."""
         if self._opening:
             self._opening.tls = tls
 

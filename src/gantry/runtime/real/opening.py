@@ -2,7 +2,7 @@
 
 An accepted socket waits for its first message (``arrivals``), then for its turn (``connections``). Then its TLS begins,
 if the server has any, and after the handshake its HTTP. Few begin in each turn of the event loop, so that requests in
-work go on meanwhile.
+work continue meanwhile.
 """
 
 import asyncio

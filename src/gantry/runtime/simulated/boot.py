@@ -51,7 +51,7 @@ class Boot:
         self._processes: dict[int, Boot] = {}
         self.pid = pid
         self.ended = False
-        # Set while the tasks are stopped (``clock.VirtualLoop.pause``): lets them go on.
+        # Set while the tasks are stopped (``clock.VirtualLoop.pause``): lets them continue.
         self.resume: Callable[[], None] | None = None
 
     def process(self, pid: int) -> "Boot":

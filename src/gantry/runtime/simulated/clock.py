@@ -9,7 +9,7 @@ with asyncio's order of callbacks.
 
 A machine's clock may run at another speed (``Clock.set_speed``): then all timers that its tasks set do so too, because
 the loop's time is that of the machine whose task asks. A stopped process (``VirtualLoop.pause``) runs no task; what
-should have run meanwhile runs when it goes on, in the order in which it became due.
+should have run meanwhile runs when it continues, in the order in which it became due.
 """
 
 import asyncio
@@ -204,7 +204,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """Call ``callback`` soon; if it belongs to a stopped process, when the process goes on."""
+        """Call ``callback`` soon; if it belongs to a stopped process, when the process continues."""
         if self._closed:
             raise RuntimeError("Event loop is closed")
         handle = _Callback(callback, args, self, context)
@@ -242,7 +242,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle._context.run(handle._callback, *handle._args)
         except (SystemExit, KeyboardInterrupt):
             raise
-        except BaseException as error:  # noqa: BLE001 - as asyncio does: the loop goes on
+        except BaseException as error:  # noqa: BLE001 - as asyncio does: the loop continues
             self.call_exception_handler(
                 {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
             )
@@ -276,7 +276,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return DeadlockError(f"deadlock: no task can run any more; these tasks are waiting: {waiting}")
 
     def pause(self, process: boot.Boot) -> None:
-        """Stop the tasks of a process, as SIGSTOP does; ``process.resume`` lets them go on."""
+        """Stop the tasks of a process, as SIGSTOP does; ``process.resume`` lets them continue."""
         if process.ended or process in self._held:
             return
         ready = list(self._ready)
@@ -301,7 +301,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process.resume = functools.partial(self._resume, process)
 
     def resume_all(self) -> None:
-        """Let all stopped processes go on."""
+        """Let all stopped processes continue."""
         for process in list(self._held):
             self._resume(process)
 

@@ -178,7 +178,7 @@ class Processes:
     def signal(self, pid: int, number: int) -> None:
         """Send a signal: SIGTERM, SIGINT, SIGHUP and SIGKILL end a program; it ignores other signals.
 
-        A daemon runs its handler on SIGTERM and SIGINT, ends on SIGKILL, stops on SIGSTOP, goes on with SIGCONT, and
+        A daemon runs its handler on SIGTERM and SIGINT, ends on SIGKILL, stops on SIGSTOP, continues with SIGCONT, and
         ignores other signals.
         """
         boot.check()

@@ -2,5 +2,5 @@
 
 Random draws reach these operations too seldom, because an operation needs what several others have prepared. A module
 for each chore, with a coroutine ``do`` that gets the ``stage`` of schedules; ``table`` lists them and draws some for a
-run. Faults go on meanwhile. What a chore knows is checked at the end of the run, as what other clients know.
+run. Faults continue meanwhile. What a chore knows is checked at the end of the run, as what other clients know.
 """

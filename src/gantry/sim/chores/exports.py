@@ -41,7 +41,7 @@ async def do(stage: stages.Stage) -> None:
     )
     job = _import(name, stage.chance.choice([first, second]), template, {k: v for k, v in how.items() if v})
     if damage:
-        # An export that goes on after an end of the master replaces what was damaged.
+        # An export that continues after an end of the master replaces what was damaged.
         await objects.check_refused(stage, job, UNDAMAGED, is_due=lambda _: _has_damage(stage))
         return
     await stage.insist(job)

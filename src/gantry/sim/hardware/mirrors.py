@@ -124,7 +124,7 @@ class Mirrors:
             self._write_alone(each)
 
     def _write_alone(self, minor: minors.Minor) -> None:
-        """Give a primary's copy a new version when its peer goes: the guest goes on writing."""
+        """Give a primary's copy a new version when its peer goes: the guest continues to write."""
         own = self._own(minor)
         if minor.primary and own is not None and own.complete and minor.net.get("alone") != "yes":
             self._renew(own)
@@ -274,7 +274,7 @@ class Mirrors:
         minor.target_since = None
         theirs = self._own(minor.peer) if minor.peer else None
         if minor.peer is not None and theirs is not None and theirs.complete and (minor.primary or minor.peer.primary):
-            # The guest goes on writing to the peer's copy alone.
+            # The guest continues to write to the peer's copy alone.
             self._renew(theirs)
 
     def _connect(self, name: str, words: Sequence[str]) -> None:

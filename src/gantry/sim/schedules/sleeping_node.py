@@ -1,9 +1,9 @@
 """A node sleeps through a change of master, with a call of the former master in its socket.
 
 Its process stands still as soon as the call to start an instance is on its way, its sockets keep what arrives, and its
-clock goes on. Then the master daemon ends, and another machine becomes the master. An administrator sees that no guest
-runs on the sleeping node, marks the node offline, and starts the instance elsewhere. When the node wakes, it must not
-carry the call out (explanation/replication.md#permits): there would be two guests.
+clock continues to run. Then the master daemon ends, and another machine becomes the master. An administrator sees that
+no guest runs on the sleeping node, marks the node offline, and starts the instance elsewhere. When the node wakes, it
+must not carry the call out (explanation/replication.md#permits): there would be two guests.
 """
 
 import contextlib

@@ -83,7 +83,7 @@ class Candidates:
         # Wakes those who wait for the end of a rule.
         self.rules_in_force = candidate.Signal()
         self._rules: list[needed_copies.Rule] = [needed_copies.Rule(0, cluster_settings.Replication.SEED, frozenset())]
-        # Whether the policy was ``seed`` at any time, so that a former master may go on alone.
+        # Whether the policy was ``seed`` at any time, so that a former master may continue alone.
         self._could_continue_alone = False
         self._closing = False
         # Epoch and serial of the newest frame that a majority of the candidates is known to hold.

@@ -139,7 +139,7 @@ class Evidence:
         return errors.ConfigurationError(
             f"the end of the journal is missing: {self.where.journal} ends at serial {end.serial} epoch {end.epoch}, "
             f"but {'; '.join(lines)}",
-            hint=f"{_advice(other_candidates)}; to go on without the missing records: "
+            hint=f"{_advice(other_candidates)}; to continue without the missing records: "
             "gnt-cluster recover --accept-loss",
         )
 

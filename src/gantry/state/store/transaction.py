@@ -177,7 +177,7 @@ class Store:
         return check(self._durable, self._position)
 
     async def accept_loss(self, losses: Sequence[str], *, last_job: int = 0, epoch: int = 0) -> None:
-        """Go on without the records that ``losses`` tell of; for a store opened with ``Behind.ACCEPTED``.
+        """Continue without the records that ``losses`` tell of; for a store opened with ``Behind.ACCEPTED``.
 
         The next job number is above all that were given, also above ``last_job``, and the epoch above all that ran,
         also above ``epoch``, so that neither is used twice.
