@@ -174,6 +174,21 @@ async def test_the_addresses_of_a_running_guest_are_not_given_back_with_its_port
     assert lab.state.ports[PORT.uuid].ip == PORT.ip
 
 
+async def test_no_port_is_lost_if_the_removal_of_its_nic_ends_half_way(lab: build.MemoryCluster) -> None:
+    await added(lab, Nic(port="p1"), Nic(network="net", ip="192.0.2.17"), Nic(port="p2"))
+    plan = await lab.plan(modify(["remove", 0, {}], ["remove", 0, {}]))
+    assert plan.steps
+    # This remains if a step fails and cannot be undone, or if the master ends.
+    lab.change(plan.changes)
+    vm = lab.state.instance("new")
+    assert [nic.uuid for nic in vm.nics] == [PORT.uuid, SECOND.uuid]
+    assert [address.ip for address in vm.lingering] == ["192.0.2.17"]
+    assert in_port_list(lab)["instance"] == "new"
+    await lab.run(modify(["remove", 0, {}]))
+    assert lab.state.ports[PORT.uuid].ip == PORT.ip
+    assert [nic.uuid for nic in lab.state.instance("new").nics] == [SECOND.uuid]
+
+
 async def test_the_locks_are_those_of_port_and_network(lab: build.MemoryCluster) -> None:
     unit = lab.unit(create(Nic(port="p1")))
     locks = unit.locks(lab.state)

@@ -106,9 +106,8 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         steps = [*self._memory_steps(snapshot, new, running=running), *self._steps(snapshot, old, new, running=running)]
         steps += change.disks.steps(new, running, hotplug=plugs, wait=self.op.wait_for_sync)
         port_changes = attached_ports.changes(old, new, now=self.environment.inputs.now)
-        # If a step fails and cannot be undone, the guest may keep any of its addresses and disks. So the port of a
-        # removed NIC returns after the steps.
-        lingering = self._lingering(old, change.vm, running=running, plugged=False)
+        # If a step fails and cannot be undone, or the master ends, the guest may keep any of its addresses and disks.
+        lingering = self._lingering(old, change.during, running=running, plugged=False)
         first = structs.replace(change.during, lingering=lingering) if steps else new
         # A change of the instance holds the numbers of its mirrored disks until the job has deactivated removed ones.
         puts = first != old or bool(change.disks.removed)
@@ -272,7 +271,17 @@ class _Change:
         if not unit.op.ignore_ipolicy:
             parameter_levels.check_policy(snapshot, self.vm, before=old)
         disks_during = self.disks.during
-        self.during = structs.replace(self.vm, disks=disks_during.disks, disk_template=disks_during.disk_template)
+        self.during = structs.replace(
+            self.vm, disks=disks_during.disks, disk_template=disks_during.disk_template, nics=self._nics_during(old)
+        )
+
+    def _nics_during(self, old: instance.Instance) -> tuple[instance.Nic, ...]:
+        """Return the NICs with those that are made of ports and are removed: only one of both would keep the port."""
+        nics, uuids = list(self._nics), {nic.uuid for nic in self._nics}
+        for index, nic in enumerate(old.nics):
+            if nic.port and nic.uuid not in uuids:
+                nics.insert(index, nic)
+        return tuple(nics)
 
     def _state(self, old: instance.Instance, *, offline: bool | None) -> instance.AdminState:
         """Return the new admin state: only a stopped instance can be marked offline, and only an offline one online."""
