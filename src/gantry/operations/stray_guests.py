@@ -4,7 +4,7 @@ A master that was cut off under the policy ``seed`` may have left them, or a nod
 ``find`` compares what nodes report with the state, ``decide`` applies the operator's rule to one guest, and
 ``adopted`` returns what an adoption records. A guest in the middle of a migration is no stray guest: its state is
 neither ``running`` nor ``paused``, and ``gnt-instance migrate --cleanup`` decides about it. All is pure, except for
-``examine``, which asks a node.
+``reported`` and ``examine``, which ask nodes.
 
 See explanation/replication.md#after-the-heal.
 """
@@ -15,9 +15,9 @@ from enum import StrEnum
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import cluster_settings, instance, network, parameters, templates
+from gantry.model import cluster, cluster_settings, instance, network, parameters, templates
 from gantry.operations import base
-from gantry.rpc import calls, targets
+from gantry.rpc import calls, liveness, targets
 from gantry.state.objects import snapshot as states
 
 STATES = ("running", "paused")
@@ -91,6 +91,23 @@ def find(
             if kind is not None:
                 strays.append(Stray(answer.target, guest, kind, at_home=_at_home(snapshot, guest, running)))
     return sorted(strays, key=lambda stray: (stray.target.name, stray.guest.name))
+
+
+async def reported(nodes: base.Nodes, snapshot: states.Snapshot, where: Iterable[cluster.Node]) -> list[Stray]:
+    """Return the stray guests on those of the nodes that run instances, are online, and answer."""
+    ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
+    asked_nodes = [snapshot.target(node) for node in where if node.vm_capable and not node.offline]
+    return find(snapshot, await liveness.attend(nodes, asked_nodes, ask))
+
+
+def check_none(strays: Iterable[Stray]) -> None:
+    """Raise WrongStateError if there are stray guests, on nodes that leave: nothing would know them any more."""
+    names = [stray.name for stray in strays]
+    if names:
+        raise errors.WrongStateError(
+            f"the cluster does not know, or does not have running there: {', '.join(names[:5])}",
+            hint="gnt-cluster verify says why; gnt-cluster repair-stray-guests stops or adopts them",
+        )
 
 
 def _at_home(

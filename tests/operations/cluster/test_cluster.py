@@ -6,6 +6,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import opcodes
+from gantry.operations import fill
 from gantry.rpc import calls
 
 
@@ -30,6 +31,20 @@ async def test_every_node_leaves_and_the_master_is_last(lab: build.MemoryCluster
     leaving_nodes = [name for name, call in lab.nodes.made if isinstance(call, calls.NodeLeave)]
     assert leaving_nodes == ["node2", "node3", "node1"]
     assert any(line.startswith("WARNING node2 was not notified") for line in lab.log.lines)
+
+
+@pytest.mark.parametrize("op", [opcodes.ClusterDestroy(), opcodes.NodeRemove(node_name="node2")])
+async def test_a_node_does_not_leave_with_a_guest_that_the_state_does_not_have(
+    lab: build.MemoryCluster, op: opcodes.Opcode
+) -> None:
+    whole = fill.fill(lab.state, lab.state.instance("vm1"))
+    await lab.run(opcodes.InstanceRemove(instance_name="vm1"))
+    lab.machine("node2").running["stray"] = msgspec.structs.replace(whole, name="stray", uuid="unknown")
+    error = await lab.refused(op)
+    assert isinstance(error, errors.WrongStateError)
+    assert "does not have running there: guest stray on node2; gnt-cluster verify says why" in str(error)
+    lab.machine("node2").down = True
+    await lab.run(op)
 
 
 FIELDS = ("name", "valid", "variants", "node_status", "api_versions", "parameters", "hypervisors")

@@ -1,8 +1,10 @@
 """Units that destroy a cluster, and that run the hooks of a new cluster."""
 
+from collections.abc import Sequence
+
 from gantry import errors
 from gantry.model import lock, opcodes
-from gantry.operations import base, hook_environment
+from gantry.operations import base, hook_environment, stray_guests
 from gantry.rpc import calls, targets
 from gantry.state.objects import snapshot as states
 
@@ -22,7 +24,7 @@ class ClusterPostInit(base.Planned[opcodes.ClusterPostInit]):
         return base.Plan(hooks=hook_environment.of_cluster_init(snapshot), result=lambda: True)
 
 
-class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
+class ClusterDestroy(base.Unit[opcodes.ClusterDestroy, Sequence[stray_guests.Stray]]):
     """Destroys an empty cluster: every node forgets it; the master daemon ends after the job.
 
     The other nodes are no candidates any more before they forget it: their copies would be missing for the majority
@@ -35,9 +37,12 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
         """Lock the whole cluster exclusively."""
         return {(lock.Level.CLUSTER, "BGL"): lock.Mode.EXCLUSIVE}
 
-    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Notify the nodes, the master's node last. Refused while there are instances."""
-        del facts
+    async def inspect(self, snapshot: states.Snapshot) -> Sequence[stray_guests.Stray]:
+        """Ask the nodes for guests that the state does not have; one that does not answer is passed over."""
+        return await stray_guests.reported(self.environment.nodes, snapshot, snapshot.nodes.values())
+
+    def plan(self, snapshot: states.Snapshot, facts: Sequence[stray_guests.Stray]) -> base.Plan:
+        """Notify the nodes, the master's node last. Refused while there are instances, or stray guests."""
         if snapshot.instances:
             names = sorted(vm.name for vm in snapshot.instances.values())
             raise errors.WrongStateError(
@@ -49,6 +54,7 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
                 f"cluster {snapshot.the_cluster.name} has {len(snapshot.disks)} disks without an instance",
                 hint="gnt-node list -o name,detached_disks shows them; attach them to an instance and remove it",
             )
+        stray_guests.check_none(facts)
         master = snapshot.nodes[snapshot.the_cluster.master_node]
         other_nodes = sorted(
             (node for node in snapshot.nodes.values() if node is not master), key=lambda node: node.name

@@ -39,11 +39,7 @@ class ClusterRepairStrayGuests(base.Unit[opcodes.ClusterRepairStrayGuests, Facts
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Ask all online nodes for their guests, and for the devices of the stray ones."""
-        nodes = [node for node in snapshot.nodes.values() if node.vm_capable and not node.offline]
-        ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
-        node_targets = [snapshot.target(node) for node in nodes]
-        answers = await liveness.attend(self.environment.nodes, node_targets, ask)
-        candidates = stray_guests.find(snapshot, answers)
+        candidates = await stray_guests.reported(self.environment.nodes, snapshot, snapshot.nodes.values())
         strays = await asyncio.gather(*(stray_guests.examine(self.environment.nodes, stray) for stray in candidates))
         rule = self._rule(snapshot)
         return Facts([(stray, stray_guests.decide(snapshot, stray, rule)) for stray in strays])

@@ -1,12 +1,12 @@
 """Units that add a machine to the cluster and remove a node (contracts/cluster-design.md#node-flags)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, lock, network, opcodes
-from gantry.operations import base, hook_environment, parameter_levels
+from gantry.operations import base, hook_environment, parameter_levels, stray_guests
 from gantry.operations.network import address_users
 from gantry.operations.node import accelerators, candidate_pool, enroll, invitations, known
 from gantry.rpc import calls, targets
@@ -202,7 +202,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, Facts]):
         return changes
 
 
-class NodeRemove(base.Planned[opcodes.NodeRemove]):
+class NodeRemove(base.Unit[opcodes.NodeRemove, Sequence[stray_guests.Stray]]):
     """Removes a node that runs no instances and is not the master."""
 
     OPCODE = opcodes.NodeRemove
@@ -212,12 +212,15 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
         node = snapshot.node(self.op.node_name).uuid
         return {(lock.Level.NODE, node): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
 
-    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+    async def inspect(self, snapshot: states.Snapshot) -> Sequence[stray_guests.Stray]:
+        """Ask the node for guests that should not run there; their addresses would count as free after its removal."""
+        return await stray_guests.reported(self.environment.nodes, snapshot, [snapshot.node(self.op.node_name)])
+
+    def plan(self, snapshot: states.Snapshot, facts: Sequence[stray_guests.Stray]) -> base.Plan:
         """Replace it as a candidate, delete it, then notify it; if it does not answer, log a warning.
 
         The node is notified only after the deletion is stored: it then forgets the cluster, which cannot be undone.
         """
-        del facts
         node = snapshot.node(self.op.node_name)
         if node.uuid == snapshot.the_cluster.master_node:
             raise errors.WrongStateError(
@@ -235,6 +238,7 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
                 f"node {node.name} is the secondary node of instance {', '.join(copies[:5])}",
                 hint="gnt-instance replace-disks -n OTHER_NODE changes the secondary node of an instance",
             )
+        stray_guests.check_none(facts)
         target = snapshot.target(node)
         deletion = states.Delete("nodes", node.uuid)
         # What the state would refuse at the end is refused before anything is done.
