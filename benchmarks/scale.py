@@ -16,6 +16,7 @@ import msgspec
 from benchmarks.figure import Figure
 from gantry import security
 from gantry.daemons import master
+from gantry.lib_files import member
 from gantry.mastership import identity, role
 from gantry.model import cluster, instance, network, opcodes
 from gantry.rpc import calls
@@ -26,6 +27,7 @@ from gantry.state.start import creation as first_state
 
 SMALL = 10, 500
 LARGE = 1000, 50_000
+MASTER, ADDRESS = "node0000.example.com", "10.0.0.1"
 RATE = 20
 SECONDS = 35
 TIMES = 2.0
@@ -112,10 +114,13 @@ async def _prepare(runtime: RealRuntime, where: paths.Paths, nodes: int, instanc
     """Make the files of a master that was stopped."""
     for folder in (where.lib, where.run, where.log):
         await runtime.disk.make_directory(folder)
-    await identity.create(runtime, where, "bench.example")
-    await runtime.disk.write(f"{where.certificates}/node.key", security.make_key())
-    member = msgspec.json.encode({"node": "node0000.example.com", "uuid": "node0"})
-    await runtime.disk.write(f"{where.certificates}/member.json", member)
+    authority = await identity.create(runtime, where, "bench.example")
+    key, request = security.make_request(MASTER)
+    certificate = authority.issue(request.decode(), uuid="node0", name=MASTER, address=ADDRESS)
+    await runtime.disk.write(f"{where.certificates}/node.key", key, mode=0o600)
+    await runtime.disk.write(f"{where.certificates}/node.pem", certificate.encode())
+    own = member.Member(cluster="bench.example", node=MASTER, uuid="node0", address=ADDRESS)
+    await runtime.disk.write(member.path(where.certificates), member.encode(own))
     await first_state.create(runtime, where, _objects(nodes, instances))
 
 
