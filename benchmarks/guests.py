@@ -35,9 +35,9 @@ def creation() -> Iterable[Figure]:
     samples = []
     with demonstration.up("gb") as demo:
         for turn in range(ROUNDS):
-            address = f"192.0.2.{201 + turn}"
+            address = f"198.51.100.{101 + turn}"
             begun = time.perf_counter()
-            demo.gnt(*ADD, "--net", f"0:ip={address},network=net1", NAME)
+            demo.gnt(*ADD, "--net", f"0:ip={address},network={demonstration.NETWORK}", NAME)
             while not demo.answers(address):
                 time.sleep(POLL)
             samples.append(time.perf_counter() - begun)
