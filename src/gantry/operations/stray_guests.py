@@ -101,11 +101,11 @@ async def reported(nodes: base.Nodes, snapshot: states.Snapshot, where: Iterable
 
 
 def check_none(strays: Iterable[Stray]) -> None:
-    """Raise WrongStateError if there are stray guests, on nodes that leave: nothing would know them any more."""
+    """Raise WrongStateError if nodes that leave the cluster run stray guests: no command would know them any more."""
     names = [stray.name for stray in strays]
     if names:
         raise errors.WrongStateError(
-            f"the cluster does not know, or does not have running there: {', '.join(names[:5])}",
+            f"no node can leave the cluster with a stray guest: {', '.join(names[:5])}",
             hint="gnt-cluster verify says why; gnt-cluster repair-stray-guests stops or adopts them",
         )
 

@@ -60,7 +60,9 @@ async def destroy(lab: cluster.SimulatedCluster) -> None:
 
 async def _stop_strays(lab: cluster.SimulatedCluster, name: str) -> None:
     """Stop the guests of abandoned histories: a node that runs one does not leave."""
-    _, results = await lab.wait(await lab.submit(STOP_STRAYS, on=name), on=name)
+    status, results = await lab.wait(await lab.submit(STOP_STRAYS, on=name), on=name)
+    if status != "success":
+        return
     (result,) = msgspec.convert(results, tuple[dict[str, object]])
     for submitted, number in msgspec.convert(result["jobs"], list[tuple[bool, int]]):
         if submitted:

@@ -276,7 +276,7 @@ class _Change:
         )
 
     def _nics_during(self, old: instance.Instance) -> tuple[instance.Nic, ...]:
-        """Return the NICs with those that are made of ports and are removed: only one of both would keep the port."""
+        """Return the NICs during the steps: removed ones that are made of ports stay, or their ports would be lost."""
         nics, uuids = list(self._nics), {nic.uuid for nic in self._nics}
         for index, nic in enumerate(old.nics):
             if nic.port and nic.uuid not in uuids:
