@@ -86,6 +86,24 @@ def test_waiting_for_something_that_can_never_happen_is_a_deadlock(world: World)
         world.run(main())
 
 
+def test_a_closed_world_has_no_task_even_if_the_end_of_one_begins_another() -> None:
+    tasks = list[asyncio.Task[None]]()
+
+    async def begin(later: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if later:
+                tasks.append(asyncio.create_task(begin(later - 1)))
+                await asyncio.sleep(1)
+
+    with World(seed=1) as world:
+        tasks.append(world.loop.create_task(begin(3)))
+        world.run(asyncio.sleep(1))
+    assert len(tasks) > 1
+    assert all(task.done() for task in tasks)
+
+
 def test_sets_of_tasks_have_the_order_of_creation(world: World) -> None:
     async def main() -> None:
         tasks = [asyncio.create_task(asyncio.sleep(0)) for _ in range(50)]

@@ -38,6 +38,23 @@ async def ask(path: str) -> bytes:
         return await reader.read()
 
 
+async def test_what_a_handler_raises_is_logged_when_it_happens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(reader: bytestream.Reader, _: bytestream.Writer) -> None:
+        raise ValueError(await reader.readuntil(b"\n"))
+
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, fail, FEW)
+    await server.start(mode=0o600, limit=1 << 16)
+    assert await ask(where) == b""
+    await server.close()
+    (entry,) = (entry for entry in caplog.records if entry.name == unix_server.__name__)
+    assert entry.message == f"the handler of {where} failed"
+    assert entry.exc_info is not None
+    assert str(entry.exc_info[1]) == "b'hello\\n'"
+
+
 async def test_each_of_many_clients_at_one_moment_gets_an_answer_or_a_refusal(path: str) -> None:
     answers = await asyncio.gather(*(ask(path) for _ in range(10 * FEW.connections)))
     assert set(answers) <= {b"hello\n", b"refused\n"}

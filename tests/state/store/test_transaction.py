@@ -291,9 +291,12 @@ class History:
                 self.states[state.serial] = [build.content(state)]
 
     async def daemon(self, runtime: simulated.SimulatedRuntime) -> None:
-        store = await transaction.Store.open(runtime, build.WHERE, limits=transaction.Limits(records=9))
-        self.states[store.snapshot.serial] = [build.content(store.snapshot)]
-        await asyncio.gather(*(self.work(store, runtime) for _ in range(4)))
+        try:
+            store = await transaction.Store.open(runtime, build.WHERE, limits=transaction.Limits(records=9))
+            self.states[store.snapshot.serial] = [build.content(store.snapshot)]
+            await asyncio.gather(*(self.work(store, runtime) for _ in range(4)))
+        except errors.StorageError:
+            assert runtime.disk.fail_sync
 
 
 @settings(max_examples=60, deadline=None)

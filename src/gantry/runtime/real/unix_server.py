@@ -183,7 +183,12 @@ class UnixServer:
             self._users[connection.user] += 1
         task = asyncio.get_running_loop().create_task(self._serve(accepted, connection))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("the handler of %s failed", self._path, exc_info=error)
 
     def _make_room(self, user: int) -> str:
         """Return why a connection of a user is refused, "" if there is room, or another one was closed for it."""

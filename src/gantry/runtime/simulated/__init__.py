@@ -137,10 +137,11 @@ class World:
         if self.loop.is_closed():
             return
         self.loop.resume_all()
-        tasks = sorted(asyncio.all_tasks(self.loop), key=hash)
-        for task in tasks:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.wait(tasks) if tasks else asyncio.sleep(0))
+        # A task that ends can begin others: a queue its next job, a server its last message to another.
+        while tasks := sorted(asyncio.all_tasks(self.loop), key=hash):
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.wait(tasks))
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
 
