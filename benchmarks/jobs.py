@@ -1,7 +1,8 @@
 """The job queue under load: rate, delay, different locks, many waiting jobs, and questions meanwhile.
 
-Fifty locks are those of fifty nodes in the configuration that all lead to the one node daemon there is: the master
-locks and calls each of them as it would fifty machines, and no processor time goes to fifty daemons.
+Fifty locks are those of fifty nodes in the configuration, each with a port of its own, which all lead to the one node
+daemon there is: the master locks and calls each of them as it would fifty machines, and no processor time goes to
+fifty daemons.
 """
 
 import asyncio
@@ -128,16 +129,58 @@ def _percentile(values: list[float], which: int) -> float:
     return statistics.quantiles(values, n=100)[which - 1]
 
 
-async def _add_nodes(cluster_lab: lab.Lab) -> None:
-    """Put nodes into the state of a stopped master that have the address of the first."""
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.closing(writer):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+
+
+class _Entrances:
+    """Ports that lead to one port; the master knows a node by its address and port, and limits its calls to each."""
+
+    def __init__(self, target: int, count: int) -> None:
+        self._target = target
+        self._loop = asyncio.new_event_loop()
+        servers = [asyncio.start_server(self._connect, "127.0.0.1", 0) for _ in range(count)]
+        self._servers = [self._loop.run_until_complete(server) for server in servers]
+        self.ports = [server.sockets[0].getsockname()[1] for server in self._servers]
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            answers, questions = await asyncio.open_connection("127.0.0.1", self._target)
+            await asyncio.gather(_pass_on(reader, questions), _pass_on(answers, writer))
+
+    def __enter__(self) -> "_Entrances":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        for server in self._servers:
+            server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+
+async def _add_nodes(cluster_lab: lab.Lab, ports: list[int]) -> None:
+    """Put nodes into the state of a stopped master that have the address of the first, and other ports."""
     where = paths.Paths.below(str(cluster_lab.master))
     store = await transaction.Store.open(RealRuntime(), where)
     first = next(iter(store.snapshot.nodes.values()))
     more = [
         structs.replace(
-            first, uuid=f"{number:08}-0000-4000-8000-000000000000", name=f"more{number}", master_candidate=False
+            first,
+            uuid=f"{number:08}-0000-4000-8000-000000000000",
+            name=f"more{number}",
+            port=port,
+            master_candidate=False,
         )
-        for number in range(LOCKS)
+        for number, port in enumerate(ports)
     ]
     await store.commit([snapshot.Put(node) for node in more], transaction.Cause(reason="benchmark"))
     await store.close()
@@ -145,9 +188,9 @@ async def _add_nodes(cluster_lab: lab.Lab) -> None:
 
 def different_locks() -> Iterable[Figure]:
     samples = []
-    with _cluster() as cluster_lab:
+    with _cluster() as cluster_lab, _Entrances(cluster_lab.nodes[0].port, LOCKS) as entrances:
         cluster_lab.stop_master(cluster_lab.nodes[0])
-        asyncio.run(_add_nodes(cluster_lab))
+        asyncio.run(_add_nodes(cluster_lab, entrances.ports))
         # Most of its nodes are the same machine, so they cannot vote.
         cluster_lab.start_master("--no-voting", "--yes-do-it")
         delay = {"OP_ID": "OP_TEST_DELAY", "duration": 1, "on_master": False}

@@ -1,5 +1,6 @@
 """Runs the benchmarks and prints a table; ``--json FILE`` and ``--page FILE`` write it too, ``--only WORD`` and
-``--but WORD`` choose, ``--runs N`` repeats the whole. Exit status 1 if a figure misses a limit that is not a goal.
+``--but WORD`` choose, ``--runs N`` repeats the whole. Exit status 1 if a figure misses a limit that is not a goal, or
+if a benchmark ends with an error, which does not end the others.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -115,12 +117,17 @@ def _print(figure: Figure) -> None:
     print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _limit(figure))), flush=True)
 
 
-def _run(chosen: list[str]) -> list[Figure]:
-    """Run the benchmarks once, and print each figure when it is there."""
+def _run(chosen: list[str], broken: dict[str, None]) -> list[Figure]:
+    """Run the benchmarks once, and print each figure when it is there; add those that end with an error to a list."""
     figures = []
-    for figure in (figure for name in chosen for figure in BENCHMARKS[name]()):
-        _print(figure)
-        figures.append(figure)
+    for name in chosen:
+        try:
+            for figure in BENCHMARKS[name]():
+                _print(figure)
+                figures.append(figure)
+        except Exception:  # noqa: BLE001 - the others run all the same: an hour of figures is not lost for one
+            traceback.print_exc()
+            broken[name] = None
     return figures
 
 
@@ -152,8 +159,9 @@ def main() -> int:
     if left_out := [name for name in BENCHMARKS if name not in chosen]:
         machine["left out"] = ", ".join(left_out)
     stolen, passed = _jiffies()
+    broken: dict[str, None] = {}
     with _apart():
-        figures = median_of_runs([_run(chosen) for _ in range(options.runs)])
+        figures = median_of_runs([_run(chosen, broken) for _ in range(options.runs)])
     if options.runs > 1:
         print(f"medians of {options.runs} runs:")
         for figure in figures:
@@ -174,7 +182,9 @@ def main() -> int:
         print(f"{len(goals)} figures miss their goals: {'; '.join(goals)}")
     if failed:
         print(f"{len(failed)} figures miss their limits: {'; '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
+    if broken:
+        print(f"{len(broken)} benchmarks ended with an error, see above: {', '.join(broken)}", file=sys.stderr)
+    return 1 if failed or broken else 0
 
 
 if __name__ == "__main__":
