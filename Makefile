@@ -231,7 +231,7 @@ wheel: venv console ## the wheel in dist/
 
 sbom: .venv/release-stamp ## dist/gantry-VERSION.cdx.json: the libraries that the packages hold, in the form of CycloneDX
 	@$(PYTHON) -m venv --without-pip --clear build/sbom
-	@$(BIN)/pip --python build/sbom install --quiet --quiet --constraint requirements.lock '.[postgresql,pkcs11]'
+	@$(BIN)/pip --python build/sbom install --quiet --quiet --constraint requirements.lock '.[postgresql,pkcs11,traces]'
 	@mkdir -p dist
 	@version=$$(build/sbom/bin/python -c 'import gantry; print(gantry.__version__)') && \
 	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >build/sbom/pyproject.toml && \

@@ -63,6 +63,7 @@ BANNED = {
     "http.server": NETWORK + ".serve_http",
     "urllib.request": NETWORK + ".http_client",
     "aiohttp": NETWORK,
+    "opentelemetry": "gantry.runtime.traces",
     "asyncio.open_connection": NETWORK,
     "asyncio.open_unix_connection": NETWORK + ".connect_unix",
     "asyncio.start_server": NETWORK,

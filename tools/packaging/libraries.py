@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-EXTRAS = ("postgresql", "pkcs11")
+EXTRAS = ("postgresql", "pkcs11", "traces")
 OF_DEBIAN = ("pyyaml",)
 """Libraries that are new enough in Debian; debian/control names their packages."""
 

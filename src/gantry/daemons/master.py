@@ -26,6 +26,7 @@ from gantry.daemons import (
     logs,
     master_status,
     remote_files,
+    trace_option,
     units,
 )
 from gantry.daemons.options import (
@@ -453,7 +454,8 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: confi
     elif options.action == "recover":
         await repair.recover(runtime, folders, source=options.source, accepts_loss=options.accept_loss)
     else:
-        await _serve(runtime, folders, options)
+        with trace_option.recorded(options, "gantry-masterd", runtime.host):
+            await _serve(runtime, folders, options)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

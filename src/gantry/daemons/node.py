@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import gantry
 from gantry import errors, option_parser
-from gantry.daemons import health_port, invitations, logs, program
+from gantry.daemons import health_port, invitations, logs, program, trace_option
 from gantry.daemons.options import config_file, limit_options
 from gantry.node.daemon import wiring
 from gantry.runtime import limits, measures, paths, real
@@ -48,6 +48,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--name", default="", help="the node's name until it joins (default: the machine's)")
     limit_options.add_http(parser, DEFAULT_LIMITS)
     health_port.add(parser)
+    trace_option.add(parser)
     parser.add_argument("--debug", action="store_true", help="log every call")
     config_file.add_check(parser)
     parser.add_argument("--version", action="version", version=f"gantry-noded {gantry.__version__}")
@@ -77,7 +78,8 @@ async def _serve(settings: config_file.Settings) -> None:
     try:
         logs.configure(folders, "node-daemon", debug=options.debug)
         settings.follow(runtime.disk, lambda changed: logs.set_debug(debug=changed.debug))
-        await _until_signal(runtime, folders, options)
+        with trace_option.recorded(options, "gantry-noded", runtime.host):
+            await _until_signal(runtime, folders, options)
     finally:
         lock.release()
 

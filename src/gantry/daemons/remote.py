@@ -24,7 +24,7 @@ import sys
 from collections.abc import Sequence
 
 from gantry import __version__, errors, option_parser
-from gantry.daemons import certificate_files, keystone, logs, oidc, program
+from gantry.daemons import certificate_files, keystone, logs, oidc, program, trace_option
 from gantry.daemons.options import config_file, limit_options
 from gantry.doors import console, http, neutron, rapi, webhooks
 from gantry.doors.http import sessions, tokens, users
@@ -167,7 +167,7 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, settings: confi
     logs.configure(folders, "rapi-daemon", debug=options.debug)
     logs.configure_access(folders, "rapi-access")
     settings.follow(runtime.disk, lambda changed: logs.set_debug(debug=changed.debug))
-    with systemd.Service() as service:
+    with systemd.Service() as service, trace_option.recorded(options, "gantry-rapi", runtime.host):
         await _serve(runtime, folders, options, service=service)
     log.info("gantry-rapi has stopped")
 
@@ -272,6 +272,7 @@ def command_line() -> argparse.ArgumentParser:
     keystone.add_arguments(parser)
     oidc.add_arguments(parser)
     limit_options.add_http(parser, DEFAULT_LIMITS)
+    trace_option.add(parser)
     parser.add_argument(
         "--root", default=os.environ.get("GANTRY_ROOT", ""), help="set the folder that contains all of its files"
     )

@@ -23,7 +23,7 @@ from gantry.jobs import environment, execution, lock_table, locks, records
 from gantry.model import confidential, opcodes
 from gantry.model import job as jobs
 from gantry.operations.access import check as access_check
-from gantry.runtime import request_ids
+from gantry.runtime import request_ids, traces
 
 logger = logging.getLogger(__name__)
 
@@ -90,10 +90,19 @@ class Processor:
         """Run a job, ``begun`` or not, to its end, unless it was canceled before its task began; raises nothing."""
         if record.current.status in jobs.FINAL:
             return
-        request_ids.CURRENT.set(record.current.request or request_ids.of_job(record.current.id))
-        for index in range(len(record.current.ops)):
+        number, request = record.current.id, record.current.request
+        request_ids.CURRENT.set(request or request_ids.of_job(number))
+        with traces.entry("job", {"gantry.job": number}, request=request, kind=traces.Kind.INTERNAL) as span:
+            await self._run_opcodes(record, begun)
+            if record.current.status is not jobs.Status.SUCCESS:
+                span.fail(record.current.status)
+
+    async def _run_opcodes(self, record: records.Record, begun: Begun | None) -> None:
+        """Run the opcodes of a job one after the other, and store how it ended."""
+        for index, step in enumerate(record.current.ops):
             try:
-                result = await self._run_opcode(record, index, begun.first if begun and index == 0 else None)
+                with traces.part(step.input.op_id):
+                    result = await self._run_opcode(record, index, begun.first if begun and index == 0 else None)
             except errors.GantryError as error:
                 self._fail(record, index, error)
                 break
@@ -191,7 +200,8 @@ class Processor:
                 record.update(index, status=jobs.Status.WAITING)
                 # Together with other jobs that begin to wait now: a waiting job must cost little.
                 self._book.save_soon(record)
-            await self._locks.granted(request)
+            with traces.part("wait for locks"):
+                await self._locks.granted(request)
         finally:
             record.request = None
         if record.current.ops[index].status is jobs.Status.CANCELING:

@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeVar, cast
 from gantry import errors, security
 from gantry.rpc import call_queue, calls, exchange, liveness, permits, silence, targets
 from gantry.rpc.calls import reach
-from gantry.runtime import interface, measures, request_ids
+from gantry.runtime import interface, measures, request_ids, traces
 
 Result = TypeVar("Result")
 
@@ -227,7 +227,9 @@ class Client:
         loop = asyncio.get_running_loop()
         begin, outcome = loop.time(), "canceled"
         try:
-            answer = await exchange.make(self._http, target, call, headers=sent, on_answer=self._note)
+            with traces.part(call.procedure(), {"server.address": target.name}, kind=traces.Kind.CLIENT):
+                sent |= traces.header()
+                answer = await exchange.make(self._http, target, call, headers=sent, on_answer=self._note)
             outcome = "done"
         except errors.GantryError as error:
             outcome = type(error).__name__

@@ -4,7 +4,7 @@ import argparse
 import os
 
 from gantry import __version__, errors, option_parser
-from gantry.daemons import health_port
+from gantry.daemons import health_port, trace_option
 from gantry.daemons.options import config_file, limit_options
 from gantry.mastership import role
 from gantry.runtime import limits
@@ -61,6 +61,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     limit_options.add_unix(parser, DEFAULT_LIMITS)
     health_port.add(parser)
+    trace_option.add(parser)
     parser.add_argument("--debug", action="store_true", help="log debug messages")
     config_file.add_check(parser)
     parser.add_argument("--version", action="version", version=f"gantry-masterd {__version__}")

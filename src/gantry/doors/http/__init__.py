@@ -20,7 +20,7 @@ from urllib import parse
 from gantry import errors
 from gantry.doors.http import warnings
 from gantry.rpc import luxi
-from gantry.runtime import http_interface, interface, limits, measures, repeated_logs, request_ids
+from gantry.runtime import http_interface, interface, limits, measures, repeated_logs, request_ids, traces
 
 T = TypeVar("T")
 
@@ -159,12 +159,15 @@ class Server:
         notices: list[str] = []
         luxi.NOTICES.set(notices)
         begin = self._runtime.clock.monotonic()
-        response = await self._outcome(self._application.answer(raw, trace), trace)
+        with traces.entry(f"{self._api} {_counted(raw.method)}", request=trace.id, first=True) as span:
+            response = await self._outcome(self._application.answer(raw, trace), trace)
+            span.note(_attributes(raw, response, trace))
+            if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                span.fail(HTTPStatus(response.status).phrase)
         if notices:
             trace.headers["Warning"] = warnings.header("gantry", notices[-1:])
-        method = raw.method if raw.method in METHODS else "other"
         seconds = self._runtime.clock.monotonic() - begin
-        self._counts.took(REQUESTS, seconds, self._api, method, str(response.status))
+        self._counts.took(REQUESTS, seconds, self._api, _counted(raw.method), str(response.status))
         return self._finished(raw, response, trace)
 
     def _trace(self) -> Trace:
@@ -208,6 +211,22 @@ class Server:
             cause = f"requests answered with status {error.status}"
             self._failures.write(logging.WARNING, cause, "request %s: %.1000s", trace.id, error)
         return self._application.failure(error, trace)
+
+
+def _counted(method: str) -> str:
+    """Return the method that a request is counted by: of others a client may have any number."""
+    return method if method in METHODS else "other"
+
+
+def _attributes(raw: http_interface.Request, response: http_interface.Response, trace: Trace) -> traces.Attributes:
+    """Return what the span of a request tells of it; the query of its URL may contain a secret."""
+    return {
+        "http.request.method": _counted(raw.method),
+        "url.path": raw.path.partition("?")[0][:LOGGED_CHARACTERS],
+        "http.response.status_code": response.status,
+        "client.address": raw.peer,
+        "enduser.id": trace.user,
+    }
 
 
 def split(target: str) -> tuple[tuple[str, ...], dict[str, list[str]]]:

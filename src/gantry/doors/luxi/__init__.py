@@ -33,7 +33,7 @@ from gantry.doors.luxi import figures, jobs, queries, reading, services
 from gantry.doors.luxi.services import Methods, Services
 from gantry.model import access
 from gantry.operations.access import check, views
-from gantry.runtime import bounded_json, bytestream, interface, limits, repeated_logs, request_ids
+from gantry.runtime import bounded_json, bytestream, interface, limits, repeated_logs, request_ids, traces
 from gantry.state.objects import access_rules
 
 log = logging.getLogger(__name__)
@@ -171,7 +171,8 @@ class Door:
             subject = self._subject(request, peer.subject)
             services.SUBJECT.set(subject)
             self._check_method(request, subject)
-            result, outcome = await self._call(request, subject), "done"
+            with traces.entry(f"luxi {_counted(request.method)}", request=request_ids.CURRENT.get()):
+                result, outcome = await self._call(request, subject), "done"
             return self._noticed({"success": True, "result": result}, subject, message), True
         except errors.GantryError as error:
             outcome = type(error).__name__
@@ -186,10 +187,8 @@ class Door:
             failure = _failure(errors.InternalError(f"method {request.method} failed", hint="see the master's log"))
             return self._noticed(failure, subject, message), True
         finally:
-            # A method that does not exist is a text of the client, of which there may be any number.
-            method = request.method if request.method in METHODS else "unknown"
             seconds = self._runtime.clock.monotonic() - begin
-            self._services.counts.took(figures.REQUESTS, seconds, method, outcome)
+            self._services.counts.took(figures.REQUESTS, seconds, _counted(request.method), outcome)
 
     def _noticed(self, answer: dict[str, object], subject: access.Subject | None, message: bytes) -> dict[str, object]:
         """Return an answer with what the client has to know beside it."""
@@ -301,6 +300,11 @@ class Door:
         self._unanswered.discard(work)
         if not work.cancelled() and (error := work.exception()):
             log.info("a request whose client was answered before it ended: %s", error)
+
+
+def _counted(method: str) -> str:
+    """Return the method that a request is counted by: of others a client may have any number."""
+    return method if method in METHODS else "unknown"
 
 
 async def _refuse(writer: bytestream.Writer, error: errors.GantryError, *, retry_after: int = 0) -> None:

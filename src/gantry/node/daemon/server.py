@@ -29,7 +29,7 @@ from gantry.node.daemon import departure
 from gantry.node.membership import callers, enrollment, fence
 from gantry.rpc import calls
 from gantry.rpc.calls import protocol, reach
-from gantry.runtime import http_interface, interface, limits, measures, repeated_logs, request_ids
+from gantry.runtime import http_interface, interface, limits, measures, repeated_logs, request_ids, traces
 
 logger = logging.getLogger(__name__)
 
@@ -220,10 +220,20 @@ class Agent:
         request_ids.CURRENT.set(request_ids.accepted(request.headers.get(request_ids.HEADER, "")))
         loop = asyncio.get_running_loop()
         begin, procedure = loop.time(), request.path.removeprefix("/")
-        answer, outcome = await self._answer(procedure, request)
         name = procedure if procedure in self._names else UNKNOWN_CALL
+        with self._span(name, request) as span:
+            answer, outcome = await self._answer(procedure, request)
+            if outcome != "done":
+                span.fail(outcome)
         self._counts.took(CALLS, loop.time() - begin, name, outcome)
         return answer
+
+    def _span(self, name: str, request: http_interface.Request) -> contextlib.AbstractContextManager[traces.Span]:
+        """Begin the span of a call that a master records; others of the cluster and strangers make no traces here."""
+        parent = request.headers.get(traces.HEADER, "") if request.peer_certificate else ""
+        if not parent:
+            return contextlib.nullcontext(traces.NO_SPAN)
+        return traces.entry(name, parent=parent, request=request_ids.CURRENT.get())
 
     async def _answer(self, procedure: str, request: http_interface.Request) -> tuple[http_interface.Response, str]:
         """Return the answer to a call, and its outcome for ``CALLS``."""

@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from gantry.runtime import bytestream, commands, serving
+from gantry.runtime import bytestream, commands, serving, traces
 from gantry.runtime.real import disk, open_files, scopes, tracking
 
 KILL_TIMEOUT_SECONDS = 5.0
@@ -147,33 +147,36 @@ class Processes:
         tracked: bool = False,
     ) -> commands.Completed:
         """Run a program until it has ended and its output pipes are closed."""
-        launching = asyncio.ensure_future(
-            asyncio.get_running_loop().subprocess_exec(
-                _Output,
-                *arguments,
-                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-                env=environment,
-                cwd=directory,
-                start_new_session=True,
-                pass_fds=self._tracker.descriptors(tracked),
+        name = arguments[0].rpartition("/")[2]
+        with traces.part(f"run {name}", {"process.executable.name": name}) as span:
+            launching = asyncio.ensure_future(
+                asyncio.get_running_loop().subprocess_exec(
+                    _Output,
+                    *arguments,
+                    stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                    env=environment,
+                    cwd=directory,
+                    start_new_session=True,
+                    pass_fds=self._tracker.descriptors(tracked),
+                )
             )
-        )
-        canceled = await _finished(launching)
-        transport, output = launching.result()
-        open_files.restore_for(transport.get_pid())
-        self._tracker.started(transport.get_pid(), tracked)
-        try:
-            if canceled is not None:
-                raise canceled
-            _feed(transport, stdin)
-            async with asyncio.timeout(timeout):
-                await asyncio.shield(output.closed)
-            code = transport.get_returncode()
-        finally:
-            if not output.closed.done():
-                await _kill(transport, output)
-            transport.close()
-            self._tracker.ended(transport.get_pid(), tracked)
+            canceled = await _finished(launching)
+            transport, output = launching.result()
+            open_files.restore_for(transport.get_pid())
+            self._tracker.started(transport.get_pid(), tracked)
+            try:
+                if canceled is not None:
+                    raise canceled
+                _feed(transport, stdin)
+                async with asyncio.timeout(timeout):
+                    await asyncio.shield(output.closed)
+                code = transport.get_returncode()
+            finally:
+                if not output.closed.done():
+                    await _kill(transport, output)
+                transport.close()
+                self._tracker.ended(transport.get_pid(), tracked)
+            span.note({"process.exit.code": code or 0})
         return commands.Completed(code or 0, bytes(output.streams[1]), bytes(output.streams[2]))
 
     async def track(self, folder: str) -> None:
