@@ -419,6 +419,24 @@ def test_events_without_a_visible_change_are_left_out_and_causes_of_jobs_of_othe
         assert answer["serial"] == lab.state.serial
 
 
+@pytest.mark.parametrize(
+    ("address", "owners"),
+    [
+        (None, {("198.18.1.22", "vm-cedar"), ("198.18.1.60", "vm-cedar")}),
+        ("198.18.1.60", {("198.18.1.60", "vm-cedar")}),
+        ("198.18.1.24", set()),  # another's
+        ("198.18.1.99", set()),
+    ],
+)
+def test_the_past_of_a_network_has_the_addresses_of_visible_owners(
+    lab: RuledCluster, address: str | None, owners: set[tuple[str, str]]
+) -> None:
+    lab.rule(("viewer", "instance:vm-cedar"))
+    past = msgspec.convert(lab.result("QueryNetworkHistory", "lan-blue", address, None, 100), dict[str, object])
+    rows = msgspec.convert(past["rows"], list[dict[str, object]])
+    assert {(row["address"], row["instance"]) for row in rows} == owners
+
+
 def test_a_lock_is_visible_to_who_sees_everything(lab: RuledCluster) -> None:
     lab.rule(("operator", "instance:vm-elder"))
     lab.become("root")

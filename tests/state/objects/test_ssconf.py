@@ -4,6 +4,7 @@ from tests.state import build
 
 import gantry
 from gantry.model import cluster, network
+from gantry.rpc import calls
 from gantry.state.objects import snapshot, ssconf
 
 
@@ -68,15 +69,23 @@ def test_the_files_have_the_keys_of_nodes_and_the_revoked_certificates() -> None
     keyed = [msgspec.structs.replace(build.node(number), certificate=keys[number]) for number in range(1, 3)]
     master = msgspec.structs.replace(build.node(0), certificate=changing)
     demoted = msgspec.structs.replace(keyed[1], master_candidate=False)
-    owner = msgspec.structs.replace(build.OWNER, revoked=(cluster.Revoked(serial="b", end=1.0),))
+    revoked = tuple(cluster.Revoked(serial=serial, end=1.0) for serial in ("b", "d", "a", "c"))
+    owner = msgspec.structs.replace(build.OWNER, revoked=revoked)
     changes = build.put(owner, master, keyed[0], demoted)
     present = state().apply(changes, serial=2)
     files = ssconf.values(present)
     uuids = [node.uuid for node in (master, *keyed)]
     assert files["master_candidates_certs"] == f"{uuids[0]}=k0\n{uuids[0]}=next\n{uuids[1]}=k1\n"
     assert files["node_certs"] == files["master_candidates_certs"] + f"{uuids[2]}=k2\n"
-    assert files["revoked_certificates"] == "b\n"
+    assert files["revoked_certificates"] == "a\nb\nc\nd\n"
     assert ssconf.master(present)["master_candidates_certs"]
+
+
+def test_the_lines_that_change_are_sorted_and_new_and_equal_files_have_none() -> None:
+    before = {"node_list": "n1\nn2\nn3\nn4\n", "master_node": "n1\n"}
+    after = {"node_list": "n9\nn1\nn8\nn7\nn6\nn4\n", "master_node": "n1\n", "node_certs": "k\n"}
+    (change,) = ssconf.line_changes(before, after).items()
+    assert change == ("node_list", calls.LineChange(removed=("n2", "n3"), added=("n6", "n7", "n8", "n9")))
 
 
 def affected(*changes: snapshot.Change) -> bool:
