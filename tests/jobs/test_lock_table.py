@@ -123,6 +123,15 @@ def test_an_owner_that_asks_in_the_wrong_order_is_refused(holds: LockSet, asks: 
         table.request(1, asks)
 
 
+def test_an_owner_that_waits_may_not_ask_for_more() -> None:
+    table = lock_table.LockTable()
+    table.request(1, {B: X})
+    assert table.request(2, {A: X}).state is State.GRANTED
+    assert table.request(2, {B: X}).state is State.WAITING
+    with pytest.raises(errors.LockError, match="job 2 already waits for locks"):
+        table.request(2, {N: X})
+
+
 @pytest.mark.promise("cluster-39", "cluster-44")
 def test_an_owner_may_ask_for_more_in_the_order_of_levels_and_of_names() -> None:
     table = lock_table.LockTable()

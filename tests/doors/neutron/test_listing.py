@@ -194,6 +194,48 @@ def test_what_the_options_of_the_stock_client_set_are_filters(noun: str) -> None
         assert listing.read(table, {name: [text]}, admin=True).filters, name
 
 
+SORTED = {
+    "network": "id name admin_state_up project_id tenant_id status",
+    "subnet": "id name project_id tenant_id network_id subnetpool_id cidr ip_version enable_dhcp gateway_ip "
+    "ipv6_ra_mode ipv6_address_mode",
+    "port": "id name project_id tenant_id network_id mac_address admin_state_up device_id device_owner status",
+    "subnetpool": "id name project_id tenant_id default_quota ip_version is_default shared",
+}
+"""What Neutron sorts by (neutron-lib, the attributes with ``is_sort_key``), but for the prefix lengths of a pool."""
+
+
+@pytest.mark.parametrize("noun", SORTED)
+def test_lists_are_sorted_by_what_neutron_sorts_them_by(noun: str) -> None:
+    table, _ = LISTS[noun]
+    for name in SORTED[noun].split():
+        assert listing.read(table, {"sort_key": [name], "sort_dir": ["asc"]}, admin=True), name
+
+
+def test_ports_and_subnet_pools_are_sorted_by_values_that_only_answers_have(seeded: Talk) -> None:
+    network = seeded.add(NETWORKS, {"name": "sorted"})
+    for name, device in (("first", "b"), ("second", "c"), ("third", "a")):
+        seeded.add(PORTS, {"network_id": network["id"], "name": name, "device_id": device})
+    listed = seeded.get(f"{PORTS}?network_id={network['id']}&sort_key=device_id&sort_dir=desc").all("ports")
+    assert [port["name"] for port in listed] == ["second", "first", "third"]
+    for name, prefix, quota in (
+        ("small", "2001:db8:77::/48", 9),
+        ("none", "10.77.0.0/16", None),
+        ("large", "10.78.0.0/16", 80),
+    ):
+        seeded.add(POOLS, {"name": name, "prefixes": [prefix], "default_quota": quota})
+    listed = seeded.get(f"{POOLS}?sort_key=default_quota&sort_dir=asc&name=small&name=none&name=large").all(
+        "subnetpools"
+    )
+    assert [pool["name"] for pool in listed] == ["none", "small", "large"]
+    assert [pool["name"] for pool in seeded.get(f"{POOLS}?default_quota=9").all("subnetpools")] == ["small"]
+    six = seeded.get(f"{POOLS}?ip_version=6&name=small&name=large").all("subnetpools")
+    assert [pool["name"] for pool in six] == ["small"]
+    for pool in seeded.get(POOLS).all("subnetpools"):
+        seeded.say("DELETE", f"{POOLS}/{pool['id']}")
+    seeded.clear_ports()
+    assert seeded.say("DELETE", f"{NETWORKS}/{network['id']}").status == 204
+
+
 def test_what_the_cluster_does_not_have_can_be_searched_for(seeded: Talk) -> None:
     """``openstack network list --external`` and its like find nothing; they are not refused."""
     network = seeded.add(NETWORKS, {"name": "inner", "router:external": "false"})

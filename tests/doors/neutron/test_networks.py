@@ -125,6 +125,10 @@ def test_a_project_allocates_no_more_of_a_subnet_pool_than_its_quota(clean: Talk
     status, kind, message = clean.refused("POST", SUBNETS, {"subnet": request})
     assert (status, kind) == (409, "SubnetPoolQuotaExceeded")
     assert "has used up its quota" in message
+    assert clean.get(f"{POOLS}/{pool['id']}").object("subnetpool")["default_quota"] == 256
+    unlimited = clean.say("PUT", f"{POOLS}/{pool['id']}", {"subnetpool": {"default_quota": None}})
+    assert unlimited.object("subnetpool")["default_quota"] is None
+    assert clean.add(SUBNETS, request)["cidr"] == "10.0.1.0/24"
 
 
 def test_a_network_of_a_node_group_is_in_use(clean: Talk, lab: cluster.SimulatedCluster) -> None:

@@ -53,7 +53,7 @@ TABLE = attributes.table(
     standard.PROJECT,
     standard.flag("admin_state_up", "Whether it is in operation", default=True),
     standard.read_only("mtu", "Maximum size of a packet (MTU), in bytes", "mtu", show=standard.plain("mtu")),
-    standard.read_only("status", "Always ACTIVE", show=lambda row: "ACTIVE", filtered=True),
+    standard.read_only("status", "Always ACTIVE", show=lambda row: "ACTIVE", filtered=True, sort=True),
     standard.read_only("subnets", "Its subnets", "subnet_list", show=standard.plain("subnet_list", [])),
     attributes.Attribute(
         "shared", "Whether all projects can use it", ("shared",), standard.plain("shared", False), post=True, put=True,

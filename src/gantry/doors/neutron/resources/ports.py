@@ -42,11 +42,11 @@ TABLE = attributes.table(
     ),
     standard.flag("admin_state_up", "Whether it is in operation", default=True),
     standard.read_only(
-        "status", "ACTIVE for a NIC of an instance, else DOWN", "instance", filtered=True,
+        "status", "ACTIVE for a NIC of an instance, else DOWN", "instance", filtered=True, sort=True,
         show=lambda row: "ACTIVE" if row.get("instance") else "DOWN",
     ),
-    standard.text("device_id", "The device that uses it"),
-    standard.text("device_owner", "The kind of that device"),
+    standard.text("device_id", "The device that uses it", sort=True),
+    standard.text("device_owner", "The kind of that device", sort=True),
     attributes.Attribute(
         "fixed_ips", "Its addresses, each with its subnet; by default one address of each family", ("fixed",),
         _fixed_ips, post=True, put=True, convert=values.list_for_none,

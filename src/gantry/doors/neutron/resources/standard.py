@@ -53,10 +53,15 @@ def constant(name: str, value: object, about: str, *, filtered: bool = False) ->
 
 
 def read_only(
-    name: str, about: str, *fields: str, show: Callable[[attributes.Row], object], filtered: bool = False
+    name: str,
+    about: str,
+    *fields: str,
+    show: Callable[[attributes.Row], object],
+    filtered: bool = False,
+    sort: bool = False,
 ) -> attributes.Attribute:
     """Return a read-only attribute."""
-    return attributes.Attribute(name, about, fields, show, filter=filtered)
+    return attributes.Attribute(name, about, fields, show, filter=filtered, sort=sort)
 
 
 def number(value: object) -> int:
@@ -82,7 +87,9 @@ PROJECT = attributes.Attribute(
     plain("project", ""), post=True, validate=values.text(values.PROJECT_LENGTH), filter=True, sort=True,
     field="project",
 )  # fmt: skip
-TENANT = attributes.Attribute("tenant_id", "The older name of `project_id`", ("project",), plain("project", ""))
+TENANT = attributes.Attribute(
+    "tenant_id", "The older name of `project_id`", ("project",), plain("project", ""), sort=True
+)
 TAGS = attributes.Attribute("tags", "Set by `/tags`", ("tags",), tags)
 REVISION = attributes.Attribute(
     "revision_number", "The number of its changes", ("serial_no",), lambda row: number(row.get("serial_no", 1)) - 1,

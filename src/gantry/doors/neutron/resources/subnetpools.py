@@ -28,11 +28,13 @@ TABLE = attributes.table(
     _length("max_prefixlen", "Maximum prefix length of a subnet"),
     standard.flag("is_default", "Whether it is the default subnet pool", default=False, reserved=True),
     standard.flag("shared", "Whether all projects can use it", default=False, put=False, reserved=True),
-    standard.read_only("ip_version", "4 or 6", "ip_version", show=standard.plain("ip_version", 4)),
+    standard.read_only(
+        "ip_version", "4 or 6", "ip_version", show=standard.plain("ip_version", 4), filtered=True, sort=True
+    ),
     attributes.Attribute(
         "default_quota", "Maximum amount for each project, in /32 of IPv4 or /64 of IPv6", ("default_quota",),
         lambda row: row.get("default_quota") or None, post=True, put=True, convert=values.integer_or_none,
-        validate=values.or_none(values.between(0, 2**31 - 1)),
+        validate=values.or_none(values.between(0, 2**31 - 1)), filter=True, sort=True,
     ),
     standard.constant("address_scope_id", None, "Always null", filtered=True),
     standard.DESCRIPTION,

@@ -29,8 +29,9 @@ def _pools(row: attributes.Row) -> list[dict[str, str]]:
 
 def _mode(name: str, about: str) -> attributes.Attribute:
     return attributes.Attribute(
-        name, about, (name,), lambda row: row.get(name) or None, post=True, validate=_MODES, filter=True, field=name
-    )
+        name, about, (name,), lambda row: row.get(name) or None, post=True, validate=_MODES, filter=True, sort=True,
+        field=name,
+    )  # fmt: skip
 
 
 TABLE = attributes.table(
