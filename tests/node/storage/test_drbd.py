@@ -196,6 +196,35 @@ def test_what_has_the_minor_and_is_in_use_is_left_alone(new: bool) -> None:
     assert node.commands == ["down"]
 
 
+TWO_PRIMARIES = "1: State change failed: (-1) Multiple primaries not allowed by config"
+
+
+def test_a_disk_whose_primary_peer_has_just_died_becomes_primary_when_the_kernel_notices() -> None:
+    with simulated.World(seed=1) as world:
+        node = MirrorMachine(world, CONNECTED, show=OURS)
+        node.fails["primary"] = [TWO_PRIMARIES] * 20
+        node.activate(disk(), primary=True)
+        assert 5 < world.clock.monotonic() < setup.DEAD_PEER_SECONDS
+    assert node.commands == ["disk-options", *["primary"] * 21]
+
+
+@pytest.mark.parametrize(
+    ("says", "hint", "seconds"),
+    [
+        (TWO_PRIMARIES, "its other node uses it: stop it there", setup.DEAD_PEER_SECONDS),
+        ("1: State change failed: (-2) Need access to UpToDate data", "wait for its synchronization", 0),
+    ],
+)
+def test_a_disk_that_cannot_become_primary_says_what_to_do(says: str, hint: str, seconds: float) -> None:
+    with simulated.World(seed=1) as world:
+        node = MirrorMachine(world, CONNECTED, show=OURS)
+        node.fails["primary"] = [says] * 1000
+        begin = world.clock.monotonic()
+        with pytest.raises(errors.WrongStateError, match=f"cannot become primary: .*{hint}"):
+            node.activate(disk(), primary=True)
+        assert seconds <= world.clock.monotonic() - begin < seconds + 2
+
+
 def test_what_somebody_else_has_is_not_shut_down_with_the_disk() -> None:
     with simulated.World(seed=1) as world:
         node = MirrorMachine(world, CONNECTED, show=SHOW)

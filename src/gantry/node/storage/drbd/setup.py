@@ -23,6 +23,9 @@ UNCLEAN = "(165)"
 DIGEST = "sha256"
 RESIZE_TIMEOUT_SECONDS = 20.0
 """For two nodes to agree on a new size."""
+DEAD_PEER_SECONDS = 20.0
+"""In which the kernel notices that its peer is dead, by a ping each 10 s; until then the peer counts as primary."""
+TWO_PRIMARIES = b"Multiple primaries not allowed"
 
 
 class Parameters(msgspec.Struct, frozen=True, rename="kebab"):
@@ -195,14 +198,24 @@ class Setup:
             await self._command("disconnect", local, remote, "--force")
 
     async def role(self, number: int, role: str, *, force: bool = False) -> None:
-        """Make a minor ``primary`` or ``secondary``; WrongStateError."""
-        arguments = (role, str(number), *(("--force",) if force else ()))
-        process = await self._tools.run("drbdsetup", *arguments, package=PACKAGE)
+        """Make a minor ``primary`` or ``secondary``; WrongStateError.
+
+        The peer of a primary may have died a moment ago, as before a failover: then the kernel agrees soon.
+        """
+        arguments = ("drbdsetup", role, str(number), *(("--force",) if force else ()))
+        process = await self._tools.run(*arguments, package=PACKAGE)
+        deadline = self._clock.monotonic() + DEAD_PEER_SECONDS
+        while _has_primary_peer(process) and self._clock.monotonic() < deadline:
+            await self._clock.sleep(0.5)
+            process = await self._tools.run(*arguments, package=PACKAGE)
         if process.code:
-            reason = programs.failure_reason(process)
-            hint = "wait for its synchronization" if role == "primary" else "stop the program that uses it"
+            hint = "stop the program that uses it"
+            if role == "primary":
+                is_busy = _has_primary_peer(process)
+                hint = "its other node uses it: stop it there" if is_busy else "wait for its synchronization"
             raise errors.WrongStateError(
-                f"drbd{number} on node {self._tools.node} cannot become {role}: {reason}", hint=hint
+                f"drbd{number} on node {self._tools.node} cannot become {role}: {programs.failure_reason(process)}",
+                hint=hint,
             )
 
     async def resize(self, number: int, size: int) -> None:
@@ -239,6 +252,10 @@ class Setup:
         return errors.BlockDeviceError(
             f"DRBD's {command} failed on node {self._tools.node}: {reason or programs.failure_reason(process)}"
         )
+
+
+def _has_primary_peer(process: commands.Completed) -> bool:
+    return bool(process.code) and TWO_PRIMARIES in process.stderr + process.stdout
 
 
 def resource(number: int) -> str:
