@@ -1,11 +1,13 @@
 """What a person creates and changes in the console, in a real browser, on a cluster of daemons."""
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
+from tests.cluster import lab
 from tests.console.conftest import AXE, TIMEOUT, ConsoleServer, Visitor, serious_faults
 
 pytestmark = pytest.mark.real
@@ -466,3 +468,59 @@ def test_forms_and_plans_fit_the_width_of_a_phone(visitor: Visitor) -> None:
     page.get_by_role("button", name="Show the plan").click()
     expect(page.locator(".plan li").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_node_is_drained_emptied_and_used_again(visitor: Visitor, console_server: ConsoleServer) -> None:
+    run = console_server.cluster.run
+    run("gnt-instance", "add", "-t", "diskless", "--no-nics", "--no-install", "-n", "node2", "moving.example")
+    run("gnt-instance", "start", "moving.example")
+    page = visitor.log_in(path="#/nodes/node2")
+    actions = page.get_by_role("group", name="Actions")
+    actions.get_by_role("button", name="Empty…").click()
+    dialog(page).get_by_label("What moves").select_option("primary-only")
+    dialog(page).get_by_role("button", name="Show the plan").click()
+    expect(dialog(page).get_by_label("The plan")).to_contain_text("job: INSTANCE_MIGRATE(moving.example) to node1")
+    page.evaluate(AXE.read_text())
+    assert serious_faults(page) == []
+    dialog(page).get_by_role("button", name="Move them").click()
+    expect(page.get_by_role("status").filter(has_text="1 job submitted")).to_be_visible()
+    expect(page.locator("header.head")).to_contain_text("drained")
+    here = page.get_by_role("table", name="Instances on node2")
+    expect(here.get_by_role("link", name="moving.example")).to_have_count(0)
+    moved = [["node1", "running"]]
+    rows = functools.partial(console_server.cluster.rows, "gnt-instance", "pnode,status", "moving.example")
+    lab.wait_until(lambda: rows() == moved, "the guest on node1")
+    actions.get_by_role("button", name="End the drain").click()
+    expect(actions.get_by_role("button", name="Drain")).to_be_visible()
+    assert console_server.cluster.rows("gnt-node", "drained", "node2") == [["N"]]
+    remove(console_server, "moving.example")
+
+
+def test_an_instance_that_cannot_leave_its_node_is_named_with_the_reason(visitor: Visitor) -> None:
+    page = visitor.log_in(path="#/nodes/node1")
+    page.get_by_role("button", name="Empty…").click()
+    dialog(page).get_by_label("Drain it first").uncheck()
+    dialog(page).get_by_role("button", name="Move them").click()
+    expect(page.get_by_role("status").filter(has_text="cannot move")).to_contain_text("web1.example: ")
+    assert page.get_by_role("button", name="Drain", exact=True).count() == 0  # it is the master
+
+
+def test_a_node_is_marked_offline_after_a_question_and_online_again(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    page = visitor.log_in(path="#/nodes/node2")
+    page.get_by_role("button", name="Mark offline…").click()
+    dialog(page).get_by_role("button", name="Keep it online").click()
+    assert console_server.cluster.rows("gnt-node", "offline", "node2") == [["N"]]
+    page.get_by_role("button", name="Mark offline…").click()
+    dialog(page).get_by_role("button", name="Mark it offline").click()
+    expect(page.locator("header.head")).to_contain_text("offline")
+    page.get_by_role("button", name="Mark online").click()
+    expect(page.get_by_role("button", name="Mark offline…")).to_be_visible()
+    assert console_server.cluster.rows("gnt-node", "offline", "node2") == [["N"]]
+
+
+def test_who_may_not_change_a_node_has_no_actions_there(visitor: Visitor) -> None:
+    page = visitor.log_in("bob", "two", path="#/nodes/node2")
+    expect(page.get_by_role("heading", name="Capacity")).to_be_visible()
+    expect(page.get_by_role("group", name="Actions")).to_have_count(0)

@@ -1,7 +1,9 @@
+import { mayAdminister } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { type Node, nodeRole, nodeStatus } from "../model.ts";
 import { useLists, useObject, useTitle } from "../parts/hooks.ts";
+import { withLoaded } from "../parts/lazy.tsx";
 import { EventList, JobList } from "../parts/past.tsx";
 import { Parameters } from "../parts/parameters.tsx";
 import { Ago, Badge, Fact, Facts, Failure, Loading, None } from "../parts/text.tsx";
@@ -53,11 +55,44 @@ export function NodePage({ name }: { name: string }) {
         </p>
         <h1>{name}</h1>
         {node && <Badge status={nodeStatus(node)} />}
+        {node && mayAdminister() && <Actions node={node} />}
       </header>
       {failure && <Failure text={failure} />}
       {value === null && <p class="empty">There is no node named {name}.</p>}
       {value && node ? <Body node={node} details={value} /> : value !== null && !failure && <Loading what={name} />}
     </>
+  );
+}
+
+const loadEdits = () => import("../nodeedits.tsx");
+
+function Actions({ node }: { node: Node }) {
+  const edit = (use: (edits: Awaited<ReturnType<typeof loadEdits>>) => void) => () => withLoaded(loadEdits, use);
+  const isOffline = node.role === "O";
+  const isDrained = node.role === "D";
+  return (
+    <div class="actions" role="group" aria-label="Actions">
+      {!isOffline && (
+        <button type="button" onClick={edit((edits) => edits.evacuate(node))}>
+          Empty…
+        </button>
+      )}
+      {node.role !== "M" && !isOffline && (
+        <button type="button" onClick={edit((edits) => edits.setDrained(node.name, !isDrained))}>
+          {isDrained ? "End the drain" : "Drain"}
+        </button>
+      )}
+      {node.role !== "M" &&
+        (isOffline ? (
+          <button type="button" onClick={edit((edits) => edits.setOnline(node.name))}>
+            Mark online
+          </button>
+        ) : (
+          <button type="button" class="danger" onClick={edit((edits) => edits.markOffline(node))}>
+            Mark offline…
+          </button>
+        ))}
+    </div>
   );
 }
 
