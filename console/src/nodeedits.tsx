@@ -62,8 +62,8 @@ export function evacuate(node: Node): void {
 }
 
 const MODES = [
-  { value: "primary-only", text: "the instances that run on it" },
-  { value: "secondary-only", text: "copies of disks of instances that run elsewhere" },
+  { value: "primary-only", text: "instances whose primary node it is" },
+  { value: "secondary-only", text: "copies of the disks of other instances" },
   { value: "all", text: "both" },
 ];
 
