@@ -12,19 +12,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 import gantry
+from gantry.doors import rapi
 from gantry.doors.http import representation, users
-from gantry.doors.rapi import (
-    changes,
-    console_stream,
-    event_stream,
-    reading,
-    routes,
-    session,
-    sign_on,
-    tokens,
-    webhooks,
-    wire,
-)
+from gantry.doors.rapi import changes, console_stream, routes, sign_on, wire
 from gantry.model import fields, opcodes
 from gantry.state.store import events
 
@@ -207,15 +197,7 @@ def document() -> Json:
     schemas = _opcode_schemas()
     by_route = {(change.method, change.path): change for change in changes.CHANGES}
     paths: dict[str, Json] = {}
-    own = (
-        *session.ROUTES,
-        *sign_on.ROUTES,
-        *tokens.ROUTES,
-        *webhooks.ROUTES,
-        *event_stream.ROUTES,
-        *console_stream.ROUTES,
-    )
-    for route in (*reading.ROUTES, *changes.ROUTES, *own):
+    for route in rapi.ROUTES:
         change = by_route.get((route.method, route.path))
         paths.setdefault(described_path(route), {})[route.method.lower()] = _operation(route, change, schemas)
     failure: Json = {
