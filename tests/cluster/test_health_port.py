@@ -3,6 +3,7 @@
 import contextlib
 import urllib.error
 import urllib.request
+from concurrent import futures
 
 import pytest
 from tests import ports
@@ -33,6 +34,9 @@ def test_a_master_is_ready_while_it_can_acknowledge_and_says_what_it_waits_for(o
         assert status == 200
         assert "gantry_journal_records_total" in text
         assert "gantry_node_call_duration_seconds" in text
+        with futures.ThreadPoolExecutor(100) as clients:
+            answers = list(clients.map(lambda path: get(port, path)[0], ["/healthz", "/metrics"] * 50))
+        assert answers == [200] * 100
         for node in own.nodes[1:]:
             node.stop()
         lab.wait_until(lambda: get(port, "/readyz")[0] == 503, "a master without a majority")
