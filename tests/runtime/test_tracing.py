@@ -86,6 +86,24 @@ def test_work_outside_of_any_span_makes_none(received: collector.Collector) -> N
     assert received.spans == []
 
 
+async def test_a_task_that_outlives_its_request_adds_nothing_to_its_trace(received: collector.Collector) -> None:
+    may_go_on = asyncio.Event()
+
+    async def keep_up() -> dict[str, str]:
+        await may_go_on.wait()
+        with traces.part("call"):
+            return traces.header()
+
+    tracer = record(received.url)
+    with traces.installed(tracer):
+        with traces.entry("job"):
+            task = asyncio.create_task(keep_up())
+        may_go_on.set()
+        assert await task == {}
+    tracer.close()
+    assert [span.name for span in received.spans] == ["job"]
+
+
 def test_without_a_tracer_nothing_is_recorded() -> None:
     with traces.entry("job", request=REQUEST, first=True) as job, traces.part("call"):
         job.note({"number": 1})

@@ -2,7 +2,8 @@
 
 A span is a piece of work with a name, a begin, an end and attributes; spans in a span are its children. Work for others
 begins with ``entry``: a request of a client, a call of the master, a job. Within it ``part`` is a span of one piece;
-outside of any it is nothing, so that work in the background makes no spans. ``header`` takes the trace along to a node.
+outside of any, and after its end, it is nothing, so that work in the background makes no spans. ``header`` takes the
+trace along to a node.
 
 The trace of a request has the id of the request (``request_ids``), if that is a UUID behind a prefix, as front ends
 make them, and the first span of such a trace has an id that follows from it. So each daemon knows where its spans

@@ -77,6 +77,11 @@ def _ids(identity: uuid.UUID) -> tuple[int, int]:
     return identity.int, int.from_bytes(hashlib.sha256(identity.bytes).digest()[:8]) or 1
 
 
+def _is_under_way() -> bool:
+    """Return whether there is a present span; a task that outlives the work that began it still has that span."""
+    return trace.get_current_span().is_recording()
+
+
 class _Span:
     """``traces.Span`` over one of the library."""
 
@@ -143,7 +148,7 @@ class Tracer:
         self, name: str, attributes: traces.Attributes, *, kind: traces.Kind
     ) -> contextlib.AbstractContextManager[traces.Span]:
         """Begin a span within the present one."""
-        if not trace.get_current_span().get_span_context().is_valid:
+        if not _is_under_way():
             return contextlib.nullcontext(traces.NO_SPAN)
         return self._begun(name, attributes, kind, contexts.get_current(), None)
 
@@ -174,7 +179,8 @@ class Tracer:
     def header(self) -> dict[str, str]:
         """Return the header that names the present span."""
         carrier: dict[str, str] = {}
-        _PROPAGATOR.inject(carrier)
+        if _is_under_way():
+            _PROPAGATOR.inject(carrier)
         return carrier
 
     def close(self) -> None:
