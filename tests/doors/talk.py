@@ -46,6 +46,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "SetWatcherPause": (None,),
     "ChangePackages": ("check", ["node1"], "1.1", 0),
     "OpenConsole": ("vm1", "serial", "alice"),
+    "CheckConsole": ("vm1",),
     "QueryPackages": (),
     "QueryMeasures": (),
     "QueryUsage": (),

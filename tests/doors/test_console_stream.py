@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gantry import errors
 from gantry.daemons import remote
 from gantry.doors import http
 from gantry.doors.http import sessions
 from gantry.doors.rapi import console_stream
 from gantry.node.daemon import console_streams
+from gantry.rpc import luxi
 from gantry.runtime import bytestream, http_interface
 from gantry.sim import cluster
 
@@ -355,6 +357,47 @@ def test_a_console_ends_with_its_session(
             async with asyncio.timeout(3 * console_stream.CHECK_SECONDS):
                 await console.task
             assert console.socket.reports[1]["why"] == "session"
+
+    run(lab, scenario)
+
+
+def test_a_console_ends_when_its_user_loses_the_right_to_it(lab: cluster.SimulatedCluster, server: http.Server) -> None:
+    async def scenario() -> None:
+        await lab.done({"OP_ID": "OP_ACCESS_ADD", "who": "user:bob", "role": "operator", "on": "instance:vm1"})
+        async with line(lab):
+            console = await (await log_in(server, "bob", "two")).opens()
+            assert (await console.socket.report())["state"] == "open"
+            await lab.master.clock.sleep(5 * console_stream.RIGHT_SECONDS)
+            assert not console.task.done()
+            await lab.done({"OP_ID": "OP_ACCESS_REMOVE", "who": "user:bob"})
+            async with asyncio.timeout(2 * console_stream.RIGHT_SECONDS):
+                await console.task
+        report = console.socket.reports[1]
+        assert (report["state"], report["why"]) == ("ended", "right")
+        assert "user bob may not operate instance vm1" in str(report["text"])
+
+    run(lab, scenario)
+
+
+def test_a_console_stays_while_no_master_says_that_the_right_to_it_is_lost(
+    lab: cluster.SimulatedCluster, server: http.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[str] = []
+
+    async def refuse(_: luxi.Pool, kind: type, method: str, *arguments: object) -> object:
+        requests.append(method)
+        raise errors.RemoteError("the master daemon does not answer")
+
+    async def scenario() -> None:
+        async with line(lab):
+            console = await (await log_in(server)).opens()
+            assert (await console.socket.report())["state"] == "open"
+            monkeypatch.setattr(luxi.Pool, "call", refuse)
+            await lab.master.clock.sleep(5 * console_stream.RIGHT_SECONDS)
+            assert not console.task.done()
+            assert 3 <= len(requests) <= 5
+            console.socket.inbox.put_nowait(None)
+            await console.task
 
     run(lab, scenario)
 

@@ -99,6 +99,7 @@ async def _job(lab: cluster.SimulatedCluster, op: cluster.Opcode = DELAY) -> int
 RESULTS: dict[str, object] = {
     "QueryOwnAccess": dict[str, object],
     "ProveToken": None,
+    "CheckConsole": None,
     "SubmitManyJobs": list[tuple[bool, int]],
     "SubmitJob": int,
     "SubmitJobToDrainedQueue": int,

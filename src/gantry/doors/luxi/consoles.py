@@ -1,8 +1,8 @@
-"""The method OpenConsole: a console of an instance for a user of the remote API (not in Ganeti).
+"""The methods OpenConsole and CheckConsole: a console of an instance for a user of the remote API (not in Ganeti).
 
 The master tells the instance's node to open the console, with a secret for one stream (``rpc.calls.console``), and
 answers with what the remote API needs to connect there: that process has no key of a node. It names its user, who needs
-the right to operate the instance. See explanation/security.md#consoles.
+the right to operate the instance, and asks again while the console is open. See explanation/security.md#consoles.
 """
 
 import logging
@@ -35,7 +35,7 @@ class Arguments(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class Ticket(msgspec.Struct):
     """Where a console is reached, once, in the next seconds; if ``port`` is 0, ``user`` has the console.
 
-    The node's certificate is one of ``authorities``, for one of ``keys`` if there are any.
+    The node's certificate is one of ``authorities``, for one of ``keys`` if there are any. ``instance`` is the UUID.
     """
 
     node: str
@@ -45,6 +45,7 @@ class Ticket(msgspec.Struct):
     authorities: str
     keys: list[str]
     user: str = ""
+    instance: str = ""
 
 
 async def open_for(services: Services, name: str, kind: console.ConsoleKind, user: str, takes_over: bool) -> Ticket:
@@ -72,4 +73,11 @@ async def open_for(services: Services, name: str, kind: console.ConsoleKind, use
         authorities=services.authorities(),
         keys=sorted(node.certificate.keys),
         user=entrance.user,
+        instance=vm.uuid,
     )
+
+
+async def check_for(services: Services, name: str) -> None:
+    """Raise ForbiddenError if its subject may not operate an instance, NotFoundError if it does not exist."""
+    state = services.snapshot()
+    check.check_operation(state, SUBJECT.get(), state.instance(name))

@@ -9,7 +9,7 @@ import msgspec
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.doors.luxi import addresses, figures, invitations, packages, reading, tokens, usage, webhooks
+from gantry.doors.luxi import addresses, consoles, figures, invitations, packages, reading, tokens, usage, webhooks
 from gantry.doors.luxi.services import SUBJECT, WAIT_LIMIT, Method, Methods, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.access import check, explain, views
@@ -286,4 +286,5 @@ METHODS: Methods = {
     "QueryUsageHistory": (tuple[str, str, float], usage.history),
     "ProveInvitation": (tuple[str, str, str], invitations.prove),
     "ProveToken": (tuple[str, str], tokens.prove),
+    "CheckConsole": (tuple[str], consoles.check_for),
 }

@@ -33,7 +33,7 @@ VIEWED = frozenset(
         *("QueryTags", "QuerySimilarNames", "QueryConfigValues", "QueryClusterInfo", "QueryOwnAccess"),
         # Those that leave rows out themselves.
         *("QueryAddress", "QueryNetworkHistory", "QueryHistory", "WaitForEvents", "ExplainAccess", "ReadOpcode"),
-        *("QueryUsage", "QueryUsageHistory", "QueryMeasures", "WaitForJobChange"),
+        *("QueryUsage", "QueryUsageHistory", "QueryMeasures", "WaitForJobChange", "CheckConsole"),
         # Those that change something: the queue decides (``operations.access.check``), or the job's owner.
         *("SubmitJob", "SubmitManyJobs", "RunJob", "CancelJob", "ArchiveJob", "ChangeJobPriority", "OpenConsole"),
     }

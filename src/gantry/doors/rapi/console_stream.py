@@ -13,12 +13,13 @@ both directions. Messages of text are JSON, as this module's ``Report`` from the
 The server sends at most ``WINDOW_BYTES`` that the client has not reported as processed: a guest that prints faster has
 to wait, and nothing grows. A console needs a session (``http.sessions``), and ends with it. The master decides whether
 the user may operate the instance, opens the console on the node and says how to reach it; the data goes straight to the
-node (explanation/security.md#consoles).
+node (explanation/security.md#consoles). A console ends soon after its user lost the right to it.
 """
 
 import asyncio
 import contextlib
 import functools
+import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from gantry.doors.rapi import rights, routes, wire
 from gantry.rpc import luxi
 from gantry.rpc.calls import console
 from gantry.runtime import bounded_json, bytestream, frames, http_interface, interface
+
+log = logging.getLogger(__name__)
 
 _PATH = "/2/instances/{name}/console/{kind}"
 
@@ -56,6 +59,8 @@ IDLE_SECONDS = 3600.0
 """How long a serial console stays open without anything typed."""
 CHECK_SECONDS = 2.0
 """Interval at which it is checked that the session lives."""
+RIGHT_SECONDS = 10.0
+"""Interval at which the master is asked whether the user still has the right to the console."""
 CONNECT_SECONDS = 10.0
 """For the connection to the node."""
 END_SECONDS = 5.0
@@ -74,6 +79,7 @@ class Ticket(msgspec.Struct):
     authorities: str
     keys: list[str]
     user: str = ""
+    instance: str = ""
 
 
 class Report(msgspec.Struct, omit_defaults=True):
@@ -169,7 +175,7 @@ class _Consoles:
         async with self._connected(ticket) as (reader, writer):
             await _send(socket, Report("open", node=ticket.node))
             relay = _Relay(socket, reader, writer, self._runtime.clock)
-            return await relay.run(self._watch(request, relay), ticket.node)
+            return await relay.run(self._watch(request, relay, ticket.instance), ticket.node)
 
     @contextlib.asynccontextmanager
     async def _connected(self, ticket: Ticket) -> AsyncGenerator[tuple[bytestream.Reader, bytestream.Writer], None]:
@@ -190,10 +196,10 @@ class _Consoles:
         finally:
             writer.close()
 
-    async def _watch(self, request: _Request, relay: "_Relay") -> Report:
-        """Return when the session has ended, or nobody has typed for too long."""
+    async def _watch(self, request: _Request, relay: "_Relay", instance: str) -> Report:
+        """Return when the session or the right has ended, or nobody has typed for too long."""
         clock = self._runtime.clock
-        seen = relay.typed
+        seen, checked_at = relay.typed, clock.monotonic()
         while True:
             await clock.sleep(CHECK_SECONDS)
             has_typed, seen = relay.typed != seen, relay.typed
@@ -203,6 +209,20 @@ class _Consoles:
                 return Report("ended", "The session has ended.", why="session")
             if request.kind == "serial" and clock.monotonic() - seen >= IDLE_SECONDS:
                 return Report("ended", f"Nothing was typed for {IDLE_SECONDS / 60:.0f} minutes.", why="idle")
+            if instance and clock.monotonic() - checked_at >= RIGHT_SECONDS:
+                if refusal := await self._refusal(instance):
+                    return Report("ended", refusal, why="right")
+                checked_at = clock.monotonic()
+
+    async def _refusal(self, instance: str) -> str:
+        """Return why a user has lost the right to a console, empty if not, or while the master does not answer."""
+        try:
+            await self._master.call(type(None), "CheckConsole", instance)
+        except (errors.ForbiddenError, errors.NotFoundError) as error:
+            return error.message
+        except errors.GantryError as error:
+            log.debug("the right to a console was not checked: %s", error)
+        return ""
 
 
 class _Relay:
