@@ -77,6 +77,18 @@ def test_what_fails_is_marked_with_its_error_and_what_is_canceled_is_not(receive
     assert canceled.attributes["error.type"] == "CancelledError"
 
 
+def test_each_trace_is_sent_whatever_the_environment_says(
+    received: collector.Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "traceidratio")
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0.1")
+    tracer = record(received.url)
+    with traces.installed(tracer), traces.entry("door", request=REQUEST, first=True):
+        pass
+    tracer.close()
+    assert [span.trace for span in received.spans] == [TRACE]
+
+
 def test_work_outside_of_any_span_makes_none(received: collector.Collector) -> None:
     tracer = record(received.url)
     with traces.installed(tracer), traces.part("ping") as span:

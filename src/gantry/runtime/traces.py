@@ -140,6 +140,7 @@ def _identity(request: str) -> uuid.UUID | None:
     """
     text = request[-UUID_LENGTH:]
     try:
-        return uuid.UUID(text) if len(text) == UUID_LENGTH else None
+        identity = uuid.UUID(text) if len(text) == UUID_LENGTH else None
     except ValueError:
         return None
+    return identity if identity and identity.int else None

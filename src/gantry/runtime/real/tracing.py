@@ -21,7 +21,7 @@ from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http import trace_exporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider, export, id_generator
+from opentelemetry.sdk.trace import TracerProvider, export, id_generator, sampling
 from opentelemetry.trace.propagation import tracecontext
 
 from gantry.runtime import traces
@@ -109,6 +109,8 @@ class Tracer:
         library.handlers = [_Complaints()]
         self._provider = TracerProvider(
             resource=Resource.create({"service.name": service, "service.version": version, "host.name": host}),
+            # The collector chooses what it keeps; the fixed bits of a UUID would mislead the library's samplers.
+            sampler=sampling.ALWAYS_ON,
             id_generator=_Ids(),
             shutdown_on_exit=False,
         )
