@@ -109,8 +109,11 @@ def _apart() -> Iterator[None]:
     """
     with tempfile.TemporaryDirectory(prefix="gb", dir="/tmp") as folder:
         subprocess.run(["chattr", "+T", folder], check=False, capture_output=True)
-        tempfile.tempdir = folder
-        yield
+        before, tempfile.tempdir = tempfile.tempdir, folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 def _print(figure: Figure) -> None:

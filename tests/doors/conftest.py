@@ -1,10 +1,18 @@
 from collections.abc import Iterator
 
 import pytest
+from tests import loggers
 from tests.doors import talk
 
 from gantry.doors import luxi
 from gantry.sim import cluster
+
+
+@pytest.fixture(autouse=True)
+def restored_loggers() -> Iterator[None]:
+    """A daemon that runs here configures the loggers of its process, which tests of other files read."""
+    with loggers.kept():
+        yield
 
 
 @pytest.fixture(scope="module")

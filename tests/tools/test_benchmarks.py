@@ -1,6 +1,7 @@
 """The program of ``make bench``."""
 
 import sys
+import tempfile
 from collections.abc import Iterable
 
 import pytest
@@ -22,7 +23,9 @@ def test_a_benchmark_that_ends_with_an_error_is_named_and_the_others_run(
 ) -> None:
     monkeypatch.setattr(run, "BENCHMARKS", {"first": broken, "second": measured})
     monkeypatch.setattr(sys, "argv", ["run.py"])
+    folder = tempfile.gettempdir()
     assert run.main() == 1
+    assert tempfile.gettempdir() == folder
     captured = capsys.readouterr()
     assert "time of the first" in captured.out
     assert "time of the second" in captured.out
