@@ -77,23 +77,22 @@ function Evacuation({ node }: { node: Node }) {
   const [mode, setMode] = useState(node.sinst_cnt > 0 ? "all" : "primary-only");
   const [target, setTarget] = useState("");
   const [isDrained, setDrainedFirst] = useState(true);
-  const [lines, setLines] = useState<readonly string[] | null>(null);
+  const [planned, setPlanned] = useState<{ mode: string; target: string; lines: readonly string[] } | null>(null);
   const [failure, setFailure] = useState("");
   const targets = byName(nodes.rows.value).filter(
     (other) => other.name !== node.name && other.vm_capable && other.role !== "O",
   );
   const path = nodePath(node.name, "evacuate");
   const body = target ? { mode, remote_node: target } : { mode };
-  const change =
-    <Value,>(set: (value: Value) => void) =>
-    (value: Value) => {
-      set(value);
-      setLines(null);
-    };
   const show = () => {
     setFailure("");
-    plan("POST", path, body).then(setLines, (error: unknown) => setFailure(explanation(error)));
+    plan("POST", path, body).then(
+      (lines) => setPlanned({ mode, target, lines }),
+      (error: unknown) => setFailure(explanation(error)),
+    );
   };
+  // A plan may arrive after another choice was made, which it is not about.
+  const isCurrent = planned?.mode === mode && planned.target === target;
   return (
     <ChangeDialog
       title={`Empty ${node.name}`}
@@ -108,11 +107,11 @@ function Evacuation({ node }: { node: Node }) {
         Each instance gets a job of its own. Running guests migrate where their disks allow it; others are stopped and
         started elsewhere.
       </p>
-      <SelectField label="What moves" value={mode} onValue={change(setMode)} options={MODES} />
+      <SelectField label="What moves" value={mode} onValue={setMode} options={MODES} />
       <SelectField
         label="Target node"
         value={target}
-        onValue={change(setTarget)}
+        onValue={setTarget}
         options={[
           { value: "", text: "automatic: the allocator chooses" },
           ...targets.map(({ name }) => ({ value: name, text: name })),
@@ -130,9 +129,9 @@ function Evacuation({ node }: { node: Node }) {
       </button>
       {failure && <Failure text={failure} />}
       <section class="plan" aria-live="polite">
-        {lines && (
+        {isCurrent && (
           <ol aria-label="The plan">
-            {lines.map((line, i) => (
+            {planned.lines.map((line, i) => (
               <li key={i}>{line}</li>
             ))}
           </ol>
