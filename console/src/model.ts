@@ -13,6 +13,7 @@ export interface Instance {
   readonly "nic.ips": readonly (readonly string[])[];
   readonly "nic.networks.names": readonly (string | null)[];
   readonly tags: readonly string[];
+  readonly project: string;
 }
 
 export interface Node {
@@ -79,6 +80,7 @@ export const INSTANCE_FIELDS = [
   "nic.ips",
   "nic.networks.names",
   "tags",
+  "project",
 ];
 export const NODE_FIELDS = [
   "uuid",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ruleAllows } from "../src/logic/access.ts";
 
-const web = { uuid: "i1", tags: ["blue"], group: "default" };
+const web = { uuid: "i1", tags: ["blue"], "pnode.group": "default", project: "shop" };
 const rule = (role: string, scope: string, object: string, on = "") => ({ role, scope, object, on });
 
 test("an operator operates what a rule names, and does not change it", () => {
@@ -11,6 +11,7 @@ test("an operator operates what a rule names, and does not change it", () => {
     rule("operator", "instance", "i1"),
     rule("operator", "tag", "blue"),
     rule("operator", "group", "g", "group:default"),
+    rule("operator", "project", "shop"),
   ]) {
     assert.equal(ruleAllows([each], "operate", web), true);
     assert.equal(ruleAllows([each], "manage", web), false);
@@ -26,11 +27,14 @@ test("a rule about something else allows nothing", () => {
   const rules = [
     rule("admin", "instance", "i2"),
     rule("admin", "tag", "red"),
+    rule("admin", "project", "blue"),
+    rule("admin", "tag", "shop"),
     rule("admin", "group", "g", "group:other"),
     rule("network-admin", "cluster", ""),
     rule("operator", "network", "i1"),
   ];
   assert.equal(ruleAllows(rules, "operate", web), false);
   assert.equal(ruleAllows([], "operate", web), false);
-  assert.equal(ruleAllows([rule("admin", "group", "g", "group:undefined")], "operate", { uuid: "x", tags: [] }), false);
+  const alone = { uuid: "x", tags: [], project: "" };
+  assert.equal(ruleAllows([rule("admin", "group", "g", "group:undefined")], "operate", alone), false);
 });

@@ -33,6 +33,7 @@ const instance = (status: string): Instance => ({
   "nic.ips": [],
   "nic.networks.names": [],
   tags: [],
+  project: "",
 });
 const network = (name: string, utilization: number | null): Network => ({
   uuid: name,

@@ -299,6 +299,33 @@ def test_rules_end_with_their_object_in_the_state(lab: Lab) -> None:
     lab.done({"OP_ID": "OP_NETWORK_REMOVE", "network_name": "short"})
 
 
+def test_a_project_has_its_networks_and_the_instances_with_its_ports(lab: Lab) -> None:
+    def of_nic(action: str, nic: Mapping[str, object]) -> Mapping[str, object]:
+        change = {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [[action, -1, nic]]}
+        return {**change, "hotplug": False}
+
+    lab.grant("user:bob", "operator", "project:shop")
+    assert lab.http("bob", "PUT", "/2/instances/vm1/shutdown").status == 403
+    net = {"network_name": "shopnet", "network": "198.51.100.0/24", "project": "shop"}
+    lab.done({"OP_ID": "OP_NETWORK_ADD", **net})
+    plug = {"network_name": "shopnet", "group_name": "default"}
+    lab.done({"OP_ID": "OP_NETWORK_CONNECT", **plug, "network_mode": "routed", "network_link": "main"})
+    lab.done({"OP_ID": "OP_PORT_ADD", "ports": [{"network": "shopnet", "name": "web", "project": "shop"}]})
+    lab.done(of_nic("add", {"port": "web"}))
+    fields = "/2/query/instance?fields=name,project"
+    assert json.loads(lab.http("bob", "GET", fields).body)["data"] == [[[0, "vm1"], [0, "shop"]]]
+    explained = lab.luxi("ExplainAccess", ["user:bob"], "instance:vm1")[1]
+    assert isinstance(explained, list)
+    assert [row["rule"] and row["rule"]["on"] for row in explained] == ["project:shop", None]
+    assert lab.http("bob", "PUT", "/2/instances/vm1/shutdown").status == 200
+    assert lab.http("bob", "DELETE", "/2/instances/vm1").status == 403
+    lab.done(of_nic("remove", {}))
+    assert lab.http("bob", "PUT", "/2/instances/vm1/shutdown").status == 403
+    lab.done({"OP_ID": "OP_PORT_REMOVE", "port": "web"})
+    lab.done({"OP_ID": "OP_NETWORK_DISCONNECT", **plug})
+    lab.done({"OP_ID": "OP_NETWORK_REMOVE", "network_name": "shopnet"})
+
+
 def test_jobs_that_a_job_submits_are_its_submitters(lab: Lab) -> None:
     lab.grant("user:bob", "admin", "cluster")
     lab.become("bob", "gantry")

@@ -15,6 +15,7 @@ OBJECTS = {
     access.Scope.CLUSTER: ("",),
     access.Scope.GROUP: ("g1", "g2"),
     access.Scope.TAG: ("blue", "red"),
+    access.Scope.PROJECT: ("blue", "shop"),
     access.Scope.INSTANCE: ("i1", "i2"),
     access.Scope.NETWORK: ("n1", "n2"),
 }

@@ -3,7 +3,7 @@
 export interface Rule {
   readonly role: string;
   readonly scope: string;
-  /** The UUID of an object, or a tag. */
+  /** The UUID of an object, a tag or a project. */
   readonly object: string;
   /** The object by name, as `group:default`. */
   readonly on: string;
@@ -13,7 +13,8 @@ export interface Rule {
 export interface Ruled {
   readonly uuid: string;
   readonly tags: readonly string[];
-  readonly group?: string | undefined;
+  readonly "pnode.group"?: string | undefined;
+  readonly project: string;
 }
 
 /** Whether a rule is about an instance. */
@@ -25,8 +26,10 @@ function covers(rule: Rule, instance: Ruled): boolean {
       return rule.object === instance.uuid;
     case "tag":
       return instance.tags.includes(rule.object);
+    case "project":
+      return instance.project === rule.object;
     case "group":
-      return instance.group !== undefined && rule.on === `group:${instance.group}`;
+      return instance["pnode.group"] !== undefined && rule.on === `group:${instance["pnode.group"]}`;
     default:
       return false;
   }

@@ -16,7 +16,7 @@ import { route } from "../router.ts";
 import { theme } from "../theme.ts";
 import { GraphicalConsole } from "./graphical.tsx";
 
-const FIELDS = ["uuid", "name", "status", "pnode", "pnode.group", "hypervisor", "hvparams", "tags"];
+const FIELDS = ["uuid", "name", "status", "pnode", "pnode.group", "hypervisor", "hvparams", "tags", "project"];
 const READ = "console-read"; // whether screen readers follow the terminal
 const KINDS = { serial: "Serial line", vnc: "Screen" } as const;
 
@@ -48,7 +48,7 @@ function kindOf(instance: Details): Kind {
 }
 
 function Body({ instance }: { instance: Details }) {
-  if (!mayOperate({ uuid: instance.uuid, tags: instance.tags, group: instance["pnode.group"] })) {
+  if (!mayOperate(instance)) {
     return <p class="empty">You may look at this instance, and not use its consoles: that needs the role operator.</p>;
   }
   if (typeof WebSocket === "undefined") {

@@ -1,6 +1,5 @@
 import { migrate, remove, runPower, applies } from "../actions.tsx";
 import { mayManage, mayOperate, mayWrite } from "../api.ts";
-import type { Ruled } from "../logic/access.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { instanceStatus, isRunning } from "../model.ts";
@@ -47,6 +46,7 @@ const FIELDS = [
   "ctime",
   "mtime",
   "tags",
+  "project",
 ];
 
 type Values = Readonly<Record<string, unknown>>;
@@ -86,6 +86,7 @@ interface Details {
   readonly ctime: number;
   readonly mtime: number;
   readonly tags: readonly string[];
+  readonly project: string;
 }
 
 export function InstancePage({ name }: { name: string }) {
@@ -128,15 +129,9 @@ function edit(use: (edits: Awaited<ReturnType<typeof loadEdits>>) => void): void
 
 const loadMoves = () => import("../moves.tsx");
 
-/** What rules can say about the instance. */
-function ruledOf(instance: Details): Ruled {
-  return { uuid: instance.uuid, tags: instance.tags, group: instance["pnode.group"] };
-}
-
 function Actions({ instance }: { instance: Details }) {
   const { name } = instance;
-  const ruled = ruledOf(instance);
-  if (!mayOperate(ruled)) return null;
+  if (!mayOperate(instance)) return null;
   return (
     <div class="actions" role="group" aria-label="Actions">
       <button type="button" disabled={!applies("start", instance)} onClick={() => runPower("start", name)}>
@@ -151,7 +146,7 @@ function Actions({ instance }: { instance: Details }) {
       <a class="button" href={href(["instances", name, "console"])}>
         Console
       </a>
-      {mayManage(ruled) && (
+      {mayManage(instance) && (
         <>
           <button type="button" disabled={!isRunning(instance.status)} onClick={() => migrate(instance)}>
             Migrate…
@@ -166,7 +161,7 @@ function Actions({ instance }: { instance: Details }) {
           Export…
         </button>
       )}
-      {mayManage(ruled) && (
+      {mayManage(instance) && (
         <>
           <button type="button" onClick={() => edit((edits) => edits.rename(name))}>
             Rename…
@@ -187,7 +182,7 @@ function Body({ instance }: { instance: Details }) {
         <section>
           <div class="section-head">
             <h2>State</h2>
-            {mayManage(ruledOf(instance)) && (
+            {mayManage(instance) && (
               <button type="button" class="quiet" onClick={() => edit((edits) => edits.editSize(instance.name))}>
                 Change memory, CPUs, tags…
               </button>
@@ -199,7 +194,7 @@ function Body({ instance }: { instance: Details }) {
           <section>
             <div class="section-head">
               <h2>NICs</h2>
-              {mayManage(ruledOf(instance)) && (
+              {mayManage(instance) && (
                 <button type="button" class="quiet" onClick={() => edit((edits) => edits.addNic(instance.name))}>
                   Add a NIC…
                 </button>
@@ -290,7 +285,7 @@ function Nics({ instance }: { instance: Details }) {
             <th scope="col">Network</th>
             <th scope="col">MAC</th>
             <th scope="col">Connected to</th>
-            {mayManage(ruledOf(instance)) && <th scope="col">Actions</th>}
+            {mayManage(instance) && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -313,7 +308,7 @@ function Nics({ instance }: { instance: Details }) {
                   {instance["nic.modes"][i]} {instance["nic.links"][i]}
                   {vlan ? `, VLAN ${vlan}` : ""}
                 </td>
-                {mayManage(ruledOf(instance)) && (
+                {mayManage(instance) && (
                   <td>
                     <button
                       type="button"
@@ -365,7 +360,7 @@ function Disks({ instance }: { instance: Details }) {
             </th>
             <th scope="col">Template</th>
             <th scope="col">UUID</th>
-            {mayManage(ruledOf(instance)) && <th scope="col">Actions</th>}
+            {mayManage(instance) && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -379,7 +374,7 @@ function Disks({ instance }: { instance: Details }) {
               <td>
                 <code>{instance["disk.uuids"][i]}</code>
               </td>
-              {mayManage(ruledOf(instance)) && (
+              {mayManage(instance) && (
                 <td>
                   <button
                     type="button"

@@ -119,7 +119,7 @@ export function InstancesPage() {
   const groupOf = useComputed(() => new Map(nodes.rows.value.map((node) => [node.name, node.group])));
   const chosen = useComputed(() =>
     shown.value.filter(
-      (row) => selected.value.has(row.uuid) && mayOperate({ ...row, group: groupOf.value.get(row.pnode) }),
+      (row) => selected.value.has(row.uuid) && mayOperate({ ...row, "pnode.group": groupOf.value.get(row.pnode) }),
     ),
   );
 

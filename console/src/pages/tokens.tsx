@@ -165,7 +165,7 @@ function CreateDialog() {
           <SelectField label="Role" value={role} onValue={setRole} options={ROLES} />
           <TextField
             label="On"
-            hint="cluster, group:NAME, tag:TAG, instance:NAME or network:NAME"
+            hint="cluster, group:NAME, tag:TAG, project:ID, instance:NAME or network:NAME"
             value={on}
             onValue={setOn}
             isRequired

@@ -13,6 +13,7 @@ export interface Details extends Guest {
   readonly pnode: string;
   readonly "pnode.group": string;
   readonly tags: readonly string[];
+  readonly project: string;
 }
 
 type State = Report | { readonly state: "connecting" } | { readonly state: "lost"; readonly text: string };

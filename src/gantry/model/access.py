@@ -41,6 +41,7 @@ class Scope(StrEnum):
     TAG = "tag"
     INSTANCE = "instance"
     NETWORK = "network"
+    PROJECT = "project"
 
 
 class Right(StrEnum):
@@ -78,8 +79,8 @@ GRANTS: dict[Role, frozenset[Right]] = {
 SCOPES: dict[Role, tuple[Scope, ...]] = {
     Role.VIEWER: tuple(Scope),
     Role.OPERATOR: tuple(Scope),
-    Role.NETWORK_ADMIN: (Scope.CLUSTER, Scope.TAG, Scope.NETWORK),
-    Role.ADMIN: (Scope.CLUSTER, Scope.GROUP, Scope.TAG, Scope.INSTANCE),
+    Role.NETWORK_ADMIN: (Scope.CLUSTER, Scope.TAG, Scope.PROJECT, Scope.NETWORK),
+    Role.ADMIN: (Scope.CLUSTER, Scope.GROUP, Scope.TAG, Scope.PROJECT, Scope.INSTANCE),
 }
 """The scopes on which a role means something that no other role says better."""
 
@@ -91,19 +92,26 @@ def tag_key(tag: str) -> str:
     return f"tag:{tag}"
 
 
+def project_key(project: str) -> str:
+    """Return the key of a project's scope."""
+    return f"project:{project}"
+
+
 def key_of(scope: Scope, name: str) -> str:
-    """Return the key of a scope; ``name`` is a UUID or a tag."""
+    """Return the key of a scope; ``name`` is a UUID, a tag or a project."""
     match scope:
         case Scope.CLUSTER:
             return CLUSTER_KEY
         case Scope.TAG:
             return tag_key(name)
+        case Scope.PROJECT:
+            return project_key(name)
         case _:
             return name
 
 
 class Rule(base.Entity, frozen=True):
-    """A role of a user or group on the object with a UUID, a tag, or the cluster.
+    """A role of a user or group on the object with a UUID, a tag, a project, or the cluster.
 
     ``name`` is that of the user or group, as ``user:NAME`` or ``group:NAME``. An object is stored by its UUID, so a new
     name of the object does not change its rules; they end with the object.
@@ -133,7 +141,7 @@ class Extent(StrEnum):
 
 
 class RoleOn(base.Part, frozen=True):
-    """A role of a token on the object with a UUID, a tag, or the cluster, as a rule has it."""
+    """A role of a token on the object with a UUID, a tag, a project, or the cluster, as a rule has it."""
 
     role: Role
     scope: Scope

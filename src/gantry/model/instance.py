@@ -156,6 +156,11 @@ class Instance(base.Entity, frozen=True):
         """Return the UUIDs of all its nodes, the primary node first."""
         return (self.primary_node, *self.secondary_nodes)
 
+    @property
+    def project(self) -> str:
+        """Return the project of the ports that its NICs are made of, empty without such a port; all are of one."""
+        return next((nic.port.project for nic in self.nics if nic.port), "")
+
     def numbers(self) -> Iterator[Number]:
         """Yield the minors and ports that no other disk may have."""
         return numbers_of(self.disks)

@@ -27,6 +27,12 @@ def test_the_objects_with_a_tag_are_counted(gnt: Gnt, master: Master) -> None:
     assert gnt("gnt-cluster access add user:bob admin tag:shop").out == "tag:shop is on 2 instances and 1 network now\n"
 
 
+def test_the_objects_of_a_project_are_counted(gnt: Gnt, master: Master) -> None:
+    master.results["OP_ACCESS_ADD"] = [0, 1]
+    out = gnt("gnt-cluster access add user:bob operator project:shop").out
+    assert out == "project:shop has 0 instances and 1 network now\n"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -1656,7 +1656,7 @@ complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subc
 complete -c gantry -n '__fish_seen_subcommand_from segment; and __fish_seen_subcommand_from range; and __fish_seen_subcommand_from delete' -a '(__gantry_names range)'
 complete -c gantry -n '__fish_seen_subcommand_from token; and __fish_seen_subcommand_from add' -l user -r -d 'Name the user of the remote API whose token it is'
 complete -c gantry -n '__fish_seen_subcommand_from token; and __fish_seen_subcommand_from add' -l role -x -a 'operator admin network-admin' -d 'Allow this role on the object of the next --on: viewer, operator, admin or network-admin'
-complete -c gantry -n '__fish_seen_subcommand_from token; and __fish_seen_subcommand_from add' -l on -r -d 'Name the object of a role: cluster, group:NAME, tag:TAG, instance:NAME or network:NAME'
+complete -c gantry -n '__fish_seen_subcommand_from token; and __fish_seen_subcommand_from add' -l on -r -d 'Name the object of a role: cluster, group:NAME, tag:TAG, project:ID, instance:NAME or network:NAME'
 complete -c gantry -n '__fish_seen_subcommand_from token; and __fish_seen_subcommand_from add' -l read -d 'Allow reading alone'
 complete -c gantry -n '__fish_seen_subcommand_from token; and __fish_seen_subcommand_from add' -l until -r -d 'End the token at a time or after a duration, as 30d, of at most 366d (default: 90d); or never'
 complete -c gantry -n '__fish_seen_subcommand_from token; and __fish_seen_subcommand_from add' -l dry-run -d 'Show what would be done, without changing anything'

@@ -11,7 +11,7 @@ from tests.operations import build
 from gantry import errors
 from gantry.daemons import units
 from gantry.model import access, allowed, cluster, instance, network, opcodes, parameters
-from gantry.operations.access import check, explain, needs, rights
+from gantry.operations.access import check, explain, needs, rights, scopes
 from gantry.state.objects import access_rules
 from gantry.state.objects import snapshot as states
 
@@ -354,6 +354,57 @@ def test_a_tag_is_a_right_on_all_that_carry_it() -> None:
     ):
         assert not is_allowed(snapshot, op)
         assert is_allowed(tagged, op)
+
+
+def in_project(project: str, *, port: str = "p2") -> list[states.Stored]:
+    """Return the network, the port and the instance of ``build`` in a project; the port is not of the instance."""
+    nic = structs.replace(build.VM.nics[0], uuid="x7", mac="aa:00:00:00:00:55", ip=())
+    of_port = structs.replace(nic, port=instance.PortDetails(project=project))
+    return [
+        structs.replace(OWN_PORT, uuid=port, project=project),
+        structs.replace(build.NET, project=project),
+        structs.replace(build.VM, nics=(*build.VM.nics, of_port)),
+    ]
+
+
+def test_a_project_is_a_right_on_its_networks_and_on_the_instances_with_its_ports() -> None:
+    for rules, is_enough in ((("admin", "project", "shop"), True), (("admin", "project", "other"), False)):
+        snapshot = state(rules)
+        owned = snapshot.apply(map(states.Put, in_project("shop")), serial=2)
+        for op in (
+            opcodes.InstanceSetParams(instance_name="vm1", beparams={"vcpus": 2}),
+            modify(opcodes.NicMod(ip="192.0.2.12")),
+            opcodes.NetworkSetParams(network_name="net1", description="d"),
+        ):
+            assert not is_allowed(snapshot, op)
+            assert is_allowed(owned, op) is is_enough
+
+
+def test_an_object_of_no_project_is_in_no_scope_of_a_project() -> None:
+    vm, net = build.VM, build.NET
+    keys = {*scopes.of_instance(state(), vm), *scopes.of_network(net)}
+    assert not [key for key in keys if key.startswith("project")]
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_enough"),
+    [
+        ([("admin", "instance", "i2"), ("network-admin", "network", "net")], False),
+        ([("admin", "instance", "i2"), ("network-admin", "network", "net"), ("operator", "project", "shop")], False),
+        ([("admin", "instance", "i2"), ("admin", "project", "shop")], True),
+    ],
+)
+def test_only_an_admin_of_a_project_with_rules_gives_it_an_instance(
+    rules: list[tuple[str, str, str]], is_enough: bool
+) -> None:
+    carols = access.Rule(uuid="c", name="user:carol", role=Role.ADMIN, scope=Scope.PROJECT, object="shop")
+    snapshot = state(*rules).apply(map(states.Put, [*in_project("shop"), carols]), serial=2)
+    op = opcodes.InstanceSetParams(
+        instance_name="vm2", nics=(opcodes.NicChange("add", -1, opcodes.NicMod(port="own")),)
+    )
+    assert is_allowed(snapshot, op) is is_enough
+    without_rules = state(("admin", "instance", "i2"), ("network-admin", "network", "net"))
+    assert is_allowed(without_rules.apply(map(states.Put, in_project("shop")), serial=2), op)
 
 
 SAMPLES: dict[type[opcodes.Opcode], opcodes.Opcode] = {

@@ -22,9 +22,9 @@ def stored(lab: build.MemoryCluster) -> set[tuple[str, str, str]]:
 
 
 async def test_a_rule_names_its_object_by_uuid(lab: build.MemoryCluster) -> None:
-    for on in ("cluster", "group:default", "tag:blue", "instance:vm1", "network:net1"):
+    for on in ("cluster", "group:default", "tag:blue", "project:shop", "instance:vm1", "network:net1"):
         await add(lab, "operator", on)
-    keys = {"cluster", "g", "tag:blue", "i1", "net"}
+    keys = {"cluster", "g", "tag:blue", "project:shop", "i1", "net"}
     assert stored(lab) == {("user:bob", "operator", key) for key in keys}
 
 
@@ -41,6 +41,16 @@ async def test_the_result_says_how_many_objects_carry_a_tag(lab: build.MemoryClu
     assert await add(lab, "admin", "cluster") is None
 
 
+async def test_the_result_says_how_many_objects_a_project_has(lab: build.MemoryCluster) -> None:
+    await lab.run(opcodes.NetworkAdd(network_name="shopnet", project="shop"))
+    await lab.run(opcodes.PortAdd(ports=(opcodes.PortSpec(network="net1", name="web", project="shop"),)))
+    assert await add(lab, "operator", "project:shop") == (0, 1)
+    add_nic = opcodes.NicChange("add", -1, opcodes.NicMod(port="web"))
+    await lab.run(opcodes.InstanceSetParams(instance_name="vm1", nics=(add_nic,)))
+    assert await add(lab, "admin", "project:shop") == (1, 1)
+    assert await add(lab, "viewer", "project:sho") == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("role", "on", "text"),
     [
@@ -54,6 +64,10 @@ async def test_the_result_says_how_many_objects_carry_a_tag(lab: build.MemoryClu
         ("operator", "tag:", "names nothing that a rule can be about"),
         ("operator", "tag:a\nb", "cannot be a tag"),
         ("operator", "tag:<b>", "cannot be a tag"),
+        ("operator", "project:", "names nothing that a rule can be about"),
+        ("operator", "project:a\nb", "cannot be the id of a project"),
+        ("operator", "project:" + "x" * 256, "cannot be the id of a project"),
+        ("network-admin", "project", "names nothing that a rule can be about"),
     ],
 )
 async def test_a_rule_without_a_meaning_is_refused(lab: build.MemoryCluster, role: str, on: str, text: str) -> None:

@@ -20,22 +20,29 @@ BOB = access.Subject(user="bob", groups=("ops",))
 OWNER = structs.replace(build.OWNER, reading=cluster_settings.Reading.RULES.value)
 FAR_GROUP = cluster.NodeGroup(uuid="g2", name="far", networks={"far-net": cluster.Connection(mode="routed", link="x")})
 FAR_NODE = cluster.Node(uuid="n9", name="node9", primary_ip="203.0.113.9", group="g2")
-FAR_NET = network.Network(uuid="far-net", name="farnet", tags=("red",))
+FAR_NET = network.Network(uuid="far-net", name="farnet", tags=("red",), project="shop")
 PORT = network.Port(uuid="p1", name="vip", network="net", mac="aa:00:00:00:00:77", device_id="i9")
 
 
 def vm(
-    name: str, uuid: str, *, node: str = "n1", nets: tuple[str, ...] = (), tags: tuple[str, ...] = ()
+    name: str,
+    uuid: str,
+    *,
+    node: str = "n1",
+    nets: tuple[str, ...] = (),
+    tags: tuple[str, ...] = (),
+    project: str = "",
 ) -> instance.Instance:
+    port = instance.PortDetails(project=project) if project else None
     nics = tuple(
-        instance.Nic(uuid=f"{uuid}-{net}", mac=f"aa:00:00:00:{uuid[1:]:0>2}:{n:02}", network=net)
+        instance.Nic(uuid=f"{uuid}-{net}", mac=f"aa:00:00:00:{uuid[1:]:0>2}:{n:02}", network=net, port=port)
         for n, net in enumerate(nets)
     )
     return structs.replace(build.VM, uuid=uuid, name=name, primary_node=node, nics=nics, tags=tags, disks=())
 
 
 VMS = (
-    vm("web.a", "i5", nets=("net",), tags=("red",)),
+    vm("web.a", "i5", nets=("net",), tags=("red",), project="shop"),
     vm("web.b", "i6", node="n2", tags=("blue",)),
     vm("db", "i7", node="n9", nets=("far-net", "net"), tags=("red",)),
     vm("db.far", "i9", node="n9"),
@@ -44,6 +51,7 @@ OBJECTS = {
     Scope.CLUSTER: ("",),
     Scope.GROUP: ("g", "g2"),
     Scope.TAG: ("red", "blue", "none"),
+    Scope.PROJECT: ("shop", "red"),
     Scope.INSTANCE: ("i5", "i6", "i7", "i9"),
     Scope.NETWORK: ("net", "far-net", "spare"),
 }

@@ -14,12 +14,13 @@ from gantry.cli.framework import command, query, submit
 LISTING = query.Listing("access", ("who", "role", "on"), name="who")
 
 WHO = command.Argument("WHO", field="who")
-ON = "cluster|group:NAME|tag:TAG|instance:NAME|network:NAME"
+ON = "cluster|group:NAME|tag:TAG|project:ID|instance:NAME|network:NAME"
 
 ADD_TEXT = """
     WHO is user:NAME, a user of the remote API's users file or a system user of the master, or group:NAME, a system
     group. Users and groups of an OpenID provider are user:oidc:NAME and group:oidc:NAME. ROLE is viewer, operator,
-    admin or network-admin. ON is cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME.
+    admin or network-admin. ON is cluster, or group:NAME of a node group, tag:TAG, instance:NAME, network:NAME, or
+    project:ID, with the id that a project has in the Neutron API: its networks, and instances with ports of it.
 
     A viewer changes nothing, and sees the objects on a cluster with the setting --reading rules. An operator starts,
     stops and reboots instances, and connects NICs to networks. An admin changes and removes instances, too, and places
@@ -32,14 +33,15 @@ EXPLAIN_TEXT = """
 
 
 def add(call: command.Call) -> int:
-    """Add a rule; for a tag, print how many objects have it now."""
+    """Add a rule; for a tag or project, print how many objects have it now."""
 
     def report(result: object) -> None:
         if isinstance(result, list):
             counted = [
                 f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(result, ("instance", "network"), strict=True)
             ]
-            print(f"{call.arguments[2]} is on {' and '.join(counted)} now")
+            verb = "has" if call.arguments[2].startswith("project:") else "is on"
+            print(f"{call.arguments[2]} {verb} {' and '.join(counted)} now")
 
     return submit.carry_out(call, call.opcode("OP_ACCESS_ADD"), report=report)
 

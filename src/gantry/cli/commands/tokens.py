@@ -150,7 +150,7 @@ COMMANDS = (
             ),
             command.Option(
                 ("--on",),
-                "Name the object of a role: cluster, group:NAME, tag:TAG, instance:NAME or network:NAME",
+                "Name the object of a role: cluster, group:NAME, tag:TAG, project:ID, instance:NAME or network:NAME",
                 "OBJECT",
                 default=(),
                 repeatable=True,

@@ -69,12 +69,12 @@ FIELDS: dict[str, dict[str, Row]] = {
     'OP_ACCESS_ADD': {
         'who': ('text', 'user:NAME or group:NAME', None, None, None, ()),
         'role': ('choice', 'Role: viewer, operator, admin or network-admin', None, None, None, ('admin', 'network-admin', 'operator', 'viewer')),
-        'on': ('text', 'cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME', None, None, None, ()),
+        'on': ('text', 'cluster, or group:NAME of a node group, tag:TAG, project:ID, instance:NAME or network:NAME', None, None, None, ()),
     },
     'OP_ACCESS_REMOVE': {
         'who': ('text', 'user:NAME or group:NAME', None, None, None, ()),
         'role': ('choice', 'Role: viewer, operator, admin or network-admin', None, None, None, ('admin', 'network-admin', 'operator', 'viewer')),
-        'on': ('text', 'cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME', None, None, None, ()),
+        'on': ('text', 'cluster, or group:NAME of a node group, tag:TAG, project:ID, instance:NAME or network:NAME', None, None, None, ()),
     },
     'OP_CLUSTER_DESTROY': {
     },

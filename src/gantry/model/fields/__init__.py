@@ -135,7 +135,9 @@ _LOCK = (
 _ACCESS = (
     Field("who", "Who", doc="User or group: user:NAME or group:NAME"),
     Field("role", "Role", doc="Role: viewer, operator, admin or network-admin"),
-    Field("on", "On", doc="Object of the rule: cluster, group:NAME, tag:TAG, instance:NAME or network:NAME"),
+    Field(
+        "on", "On", doc="Object of the rule: cluster, group:NAME, tag:TAG, project:ID, instance:NAME or network:NAME"
+    ),
     Field("uuid", "UUID", doc="UUID"),
     Field("ctime", "CTime", T, "Time of creation"),
 )

@@ -76,6 +76,7 @@ INSTANCE = (
     Field("nic_mode", "NIC_Mode", doc="Mode of the first NIC"),
     Field("nic_link", "NIC_Link", doc="Link of the first NIC"),
     Field("nic_network", "NIC_Network", doc="Network of the first NIC"),
+    Field("project", "Project", doc="Project of the ports that the NICs are made of"),
     Field("status", "Status", doc="Status: the actual state, compared with the admin state", live=True),
     Field("oper_state", "Running", B, "Whether the instance runs", live=True),
     Field("oper_ram", "Memory", U, "Actual memory", live=True),

@@ -12,7 +12,7 @@ On = Annotated[
     Meta(
         min_length=1,
         max_length=264,
-        description="cluster, or group:NAME of a node group, tag:TAG, instance:NAME or network:NAME",
+        description="cluster, or group:NAME of a node group, tag:TAG, project:ID, instance:NAME or network:NAME",
     ),
 ]
 RoleName = Annotated[

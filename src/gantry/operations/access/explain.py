@@ -15,7 +15,7 @@ from gantry.state.objects import snapshot as states
 
 
 class RuleRow(msgspec.Struct, frozen=True):
-    """A rule: its object is the cluster, a tag, or has a name and a UUID."""
+    """A rule: its object is the cluster, a tag, a project, or has a name and a UUID."""
 
     uuid: str
     who: str
@@ -79,6 +79,10 @@ def _needs(snapshot: states.Snapshot, on: str) -> Iterator[access.Need]:
             keys = (access.CLUSTER_KEY, access.tag_key(uuid))
             yield from (_each(right, f"each instance with tag {uuid}", keys) for right in of_instances)
             yield from (_each(right, f"each network with tag {uuid}", keys) for right in of_networks)
+        case access.Scope.PROJECT:
+            keys = (access.CLUSTER_KEY, access.project_key(uuid))
+            yield from (_each(right, f"each instance of project {uuid}", keys) for right in of_instances)
+            yield from (_each(right, f"each network of project {uuid}", keys) for right in of_networks)
         case access.Scope.CLUSTER:
             keys = (access.CLUSTER_KEY,)
             yield from (_each(right, "each instance", keys) for right in of_instances)

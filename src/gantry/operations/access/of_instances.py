@@ -87,7 +87,9 @@ def _wired(nic: opcodes.NicSpec | opcodes.NicMod) -> Needs:
 
 def _joined(snapshot: states.Snapshot, nic: opcodes.NicSpec | opcodes.NicMod) -> Needs:
     if nic.port:
-        yield rights.on_network(snapshot.networks[snapshot.port(nic.port).network], Right.CONFIGURE)
+        port = snapshot.port(nic.port)
+        yield rights.on_network(snapshot.networks[port.network], Right.CONFIGURE)
+        yield from rights.of_project(snapshot, port.project)
     if nic.network and nic.network.lower() != "none":
         yield rights.on_network(snapshot.network(nic.network), Right.CONNECT)
     elif nic.network is not None or not nic.port:

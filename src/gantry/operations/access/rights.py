@@ -127,6 +127,18 @@ def of_tags(snapshot: states.Snapshot, tags: Iterable[str]) -> Needs:
             yield administer(f"set or remove tag {tag}, which has access rules")
 
 
+def of_project(snapshot: states.Snapshot, project: str) -> Needs:
+    """Yield the need of giving an instance to a project: with rules, that gives rights on the instance."""
+    key = access.project_key(project)
+    if project and key in snapshot.rules_on:
+        yield access.Need(
+            Right.MANAGE,
+            f"give an instance to project {project}, which has access rules",
+            (access.CLUSTER_KEY, key),
+            f"admin {key}",
+        )
+
+
 def of_nodes(snapshot: states.Snapshot, names: Iterable[str | None], *, own: str = "") -> Needs:
     """Yield the need of each node group, other than ``own``, of the named nodes."""
     groups = dict.fromkeys(snapshot.node(name).group for name in names if name)

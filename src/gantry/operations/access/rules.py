@@ -21,7 +21,7 @@ class AccessAdd(config_part.Change[opcodes.AccessAdd]):
     PART = "access"
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the rule, unless it exists; the result says how many objects carry a tag now."""
+        """Put the rule, unless it exists; the result says how many objects have a tag or project now."""
         del facts
         op, inputs = self.op, self.environment.inputs
         if not op.who.isprintable():
@@ -44,11 +44,11 @@ class AccessAdd(config_part.Change[opcodes.AccessAdd]):
             raise errors.NoRoomError(
                 f"the cluster has {LIMIT} access rules, the maximum", hint="give a group or a tag a role instead"
             )
-        tagged = scopes.numbers(snapshot, uuid) if scope is access.Scope.TAG else None
+        numbers = scopes.numbers(snapshot, rule.key) if scope in (access.Scope.TAG, access.Scope.PROJECT) else None
         return base.Plan(
             lines=[f"nothing changes: {op.who} is {title} already" if is_known else f"make {op.who} {title}"],
             changes=[] if is_known else [states.Put(rule)],
-            result=lambda: tagged,
+            result=lambda: numbers,
         )
 
 

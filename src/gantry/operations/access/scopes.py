@@ -1,6 +1,7 @@
 """The scopes that contain an object, and the objects of rules and of roles of tokens by name.
 
-An instance is in the node group of its primary node. Of tags, those of instances and networks are scopes.
+An instance is in the node group of its primary node, and in the project of the ports that its NICs are made of. Of
+tags and projects, those of instances and networks are scopes.
 """
 
 import msgspec
@@ -17,18 +18,22 @@ NAMED = {
 }
 """The collection of the objects that a scope names."""
 
-_HINT = "write cluster, group:NAME of a node group, tag:TAG, instance:NAME or network:NAME"
+_HINT = "write cluster, group:NAME of a node group, tag:TAG, project:ID, instance:NAME or network:NAME"
 
 
 def of_instance(snapshot: states.Snapshot, vm: instance.Instance) -> tuple[str, ...]:
     """Return the keys of the scopes that contain an instance."""
     group = snapshot.nodes[vm.primary_node].group
-    return (access.CLUSTER_KEY, group, *map(access.tag_key, vm.tags), vm.uuid)
+    return (access.CLUSTER_KEY, group, *map(access.tag_key, vm.tags), *_of_project(vm.project), vm.uuid)
 
 
 def of_network(net: network.Network) -> tuple[str, ...]:
     """Return the keys of the scopes that contain a network."""
-    return (access.CLUSTER_KEY, *map(access.tag_key, net.tags), net.uuid)
+    return (access.CLUSTER_KEY, *map(access.tag_key, net.tags), *_of_project(net.project), net.uuid)
+
+
+def _of_project(project: str) -> tuple[str, ...]:
+    return (access.project_key(project),) if project else ()
 
 
 def of_group(group: cluster.NodeGroup) -> tuple[str, ...]:
@@ -44,6 +49,8 @@ def parse(snapshot: states.Snapshot, text: str) -> tuple[access.Scope, str]:
     scope = access.Scope(word)
     if scope is access.Scope.TAG:
         return scope, _tag(name)
+    if scope is access.Scope.PROJECT:
+        return scope, _project(name)
     return scope, snapshot.resolve(NAMED[scope], name) if scope in NAMED else ""
 
 
@@ -56,6 +63,19 @@ def _tag(name: str) -> str:
         ) from None
 
 
+def _project(name: str) -> str:
+    """Return the id of a project. The front ends and Keystone have the list of projects, and the cluster has none."""
+    try:
+        is_possible = msgspec.convert(name, opcode_base.Project).isprintable()
+    except msgspec.ValidationError:
+        is_possible = False
+    if not is_possible:
+        raise errors.InvalidError(
+            f"{name!r} cannot be the id of a project", hint="gnt-network list -o name,project shows those of networks"
+        )
+    return name
+
+
 def title(snapshot: states.Snapshot, scope: access.Scope, key: str) -> str:
     """Return the text that names the object of a rule now, as ``parse`` reads it."""
     if scope is access.Scope.CLUSTER:
@@ -66,11 +86,10 @@ def title(snapshot: states.Snapshot, scope: access.Scope, key: str) -> str:
     return f"{scope}:{name}"
 
 
-def numbers(snapshot: states.Snapshot, tag: str) -> tuple[int, int]:
-    """Return how many instances and networks carry a tag. Cost: a walk over all of them."""
-    tagged = (snapshot.instances.values(), snapshot.networks.values())
-    instances, networks = (sum(tag in entity.tags for entity in entities) for entities in tagged)
-    return instances, networks
+def numbers(snapshot: states.Snapshot, key: str) -> tuple[int, int]:
+    """Return how many instances and networks are in the scope with a key. Cost: a walk over all of them."""
+    instances = sum(key in of_instance(snapshot, vm) for vm in snapshot.instances.values())
+    return instances, sum(key in of_network(net) for net in snapshot.networks.values())
 
 
 def allows(snapshot: states.Snapshot, token: access.Token) -> str:
@@ -85,9 +104,10 @@ def check_meaning(role: access.Role, scope: access.Scope) -> None:
     """Raise InvalidError for a role that gives nothing, or nothing of its own, on a scope."""
     if scope in access.SCOPES[role]:
         return
+    of_networks = "give the role on network:NAME, project:ID, tag:TAG or cluster"
     hint = {
         access.Scope.NETWORK: "network-admin changes a network, operator connects NICs to it",
-        access.Scope.GROUP: "networks are in no node group; give the role on network:NAME, tag:TAG or cluster",
-        access.Scope.INSTANCE: "give the role on network:NAME, tag:TAG or cluster",
+        access.Scope.GROUP: f"networks are in no node group; {of_networks}",
+        access.Scope.INSTANCE: of_networks,
     }.get(scope, "")
     raise errors.InvalidError(f"the role {role} has no meaning on the scope {scope}", hint=hint)

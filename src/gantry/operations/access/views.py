@@ -222,18 +222,15 @@ _REDUCED = ("nodegroups", "networks", "ports", "apitokens")
 
 
 def _instances(seen: sight.Sight) -> Iterator[instance.Instance]:
-    """Yield the visible instances. Only roles on a tag, or on the cluster, cost a walk over all instances."""
+    """Yield the visible instances. Only roles on the cluster, a tag or a project cost a walk over all instances."""
     state, keys = seen.state, seen.instances.keys
-    tags = None if keys is None else {key.partition(":")[2] for key in keys if ":" in key}
     candidates: Iterable[instance.Instance]
-    if keys is None or tags is None or access.CLUSTER_KEY in keys:
+    if keys is None or access.CLUSTER_KEY in keys or any(":" in key for key in keys):
         candidates = state.instances.values()
     else:
         uuids = {uuid for uuid in keys if uuid in state.instances}
         nodes = (node for key in keys for node in state.nodes_in.get(key) or ())
         uuids |= {uuid for node in nodes for uuid in state.on_node.get(node) or ()}
-        if tags:
-            uuids |= {vm.uuid for vm in state.instances.values() if not tags.isdisjoint(vm.tags)}
         candidates = (state.instances[uuid] for uuid in uuids)
     return (vm for vm in candidates if seen.sees_instance(vm))
 

@@ -164,6 +164,7 @@ GETTERS: dict[str, cells.Getter[instance.Instance]] = {
     "pnode": _primary(lambda _, node: node.name),
     "pnode.group": _primary(_group_name),
     "pnode.group.uuid": _primary(lambda _, node: cells.or_none(node.group)),
+    "project": lambda _, vm: vm.project,
     "snodes": lambda context, vm: [context.state.nodes[uuid].name for uuid in vm.secondary_nodes],
     "snodes.group": _secondary(_group_name),
     "snodes.group.uuid": _secondary(lambda _, node: node.group),
