@@ -1,7 +1,7 @@
 // Requests of the remote API, and the session. Everything that the console knows comes from here and from events.ts.
 
 import { signal } from "@preact/signals";
-import { ruleAllows, type Rule, type Ruled } from "./logic/access.ts";
+import { type Right, type Rule, type Ruled, ruleAllows, ruleAllowsSome } from "./logic/access.ts";
 
 export interface Session {
   readonly user: string;
@@ -17,29 +17,18 @@ export const session = signal<Session | null | undefined>(undefined);
 /** Whether a session ended while the page is open: the log-in is then shown over it, and requests wait. */
 export const sessionEnded = signal(false);
 
-export function mayWrite(): boolean {
+function mayWrite(): boolean {
   return session.value?.may === "write";
 }
 
-/** Whether the user may do everything; the master decides about each request. */
-export function mayAdminister(): boolean {
-  return mayWrite() || !!session.value?.rules.some((rule) => rule.role === "admin" && rule.scope === "cluster");
+/** Whether the user has a right on an object, or on the cluster as a whole; the master decides about each request. */
+export function may(right: Right, object: Ruled | null = null): boolean {
+  return mayWrite() || ruleAllows(session.value?.rules ?? [], right, object);
 }
 
-/** Whether the user may start and stop an instance. */
-export function mayOperate(instance: Ruled): boolean {
-  return mayWrite() || ruleAllows(session.value?.rules ?? [], "operate", instance);
-}
-
-/** Whether the user may change, move and remove an instance. */
-export function mayManage(instance: Ruled): boolean {
-  return mayWrite() || ruleAllows(session.value?.rules ?? [], "manage", instance);
-}
-
-/** Whether the user may start and stop any instance. */
-export function mayOperateSome(): boolean {
-  const operates = (rule: Rule) => (rule.role === "operator" || rule.role === "admin") && rule.scope !== "network";
-  return mayWrite() || !!session.value?.rules.some(operates);
+/** Whether the user may start and stop some instance, or create some. */
+export function maySome(right: "operate" | "populate"): boolean {
+  return mayWrite() || ruleAllowsSome(session.value?.rules ?? [], right);
 }
 
 /** Whether the user may change anything; the master decides about each request. */

@@ -1,5 +1,6 @@
 """What a person creates and changes in the console, in a real browser, on a cluster of daemons."""
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterator
@@ -419,6 +420,57 @@ def test_a_viewer_finds_no_form_and_nothing_to_change(visitor: Visitor) -> None:
         expect(page.locator("main .loading")).to_have_count(0)
         expect(page.locator("main").get_by_role("button", name=words)).to_have_count(0)
         expect(page.locator("main").get_by_role("link", name=re.compile("^New"))).to_have_count(0)
+
+
+@contextlib.contextmanager
+def ruled(console_server: ConsoleServer, *rules: tuple[str, str]) -> Iterator[None]:
+    """Give dora roles, each with its object, while the block runs."""
+    for role, on in rules:
+        console_server.cluster.run("gnt-cluster", "access", "add", "user:dora", role, on)
+    yield
+    console_server.cluster.run("gnt-cluster", "access", "remove", "user:dora")
+
+
+def test_a_network_admin_changes_the_network_and_finds_nothing_of_the_cluster(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    with ruled(console_server, ("network-admin", "network:net2")):
+        page = visitor.log_in("dora", "four", path="#/networks/net2?address=198.51.100.12")
+        page.get_by_role("button", name="Reserve").click()
+        dialog(page).get_by_role("button", name="Reserve").click()
+        page.get_by_role("button", name="Release the reservation").click()
+        dialog(page).get_by_role("button", name="Release it").click()
+        expect(page.get_by_role("button", name="198.51.100.12, free")).to_be_visible()
+        main = page.locator("main")
+        expect(main.get_by_role("button", name="Add a subnet")).to_have_count(1)
+        expect(main.get_by_role("button", name=re.compile("connect", re.IGNORECASE))).to_have_count(0)
+        root = page.url.partition("#")[0]
+        for path in ("#/networks", "#/networks/net1", "#/segments", "#/instances"):
+            page.goto(root + path)
+            page.get_by_role("heading", level=1).wait_for()
+            expect(page.locator("main .loading")).to_have_count(0)
+            expect(page.locator("main").get_by_role("button", name=re.compile(r"^(New|Add|Remove)\b"))).to_have_count(0)
+            expect(page.locator("main").get_by_role("link", name=re.compile("^New"))).to_have_count(0)
+
+
+def test_the_admin_of_a_node_group_creates_an_instance_in_a_network_of_a_project(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    run = console_server.cluster.run
+    run("gnt-network", "add", "--network", "203.0.113.0/24", "--project", "shop", "shopnet")
+    run("gnt-network", "connect", "-N", "mode=routed,link=main", "shopnet", "default")
+    with ruled(console_server, ("admin", "group:default"), ("operator", "project:shop")):
+        page = visitor.log_in("dora", "four", path="#/instances")
+        page.get_by_role("link", name="New instance").click()
+        fill_in_instance(page, "form8.example", network="shopnet")
+        page.get_by_role("button", name="Show the plan").click()
+        page.get_by_role("button", name="Create form8.example").click()
+        page.get_by_role("link", name="Open form8.example").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("form8.example")
+        expect(page.get_by_role("button", name="Start")).to_have_count(1)
+    remove(console_server, "form8.example")
+    run("gnt-network", "disconnect", "shopnet", "default")
+    run("gnt-network", "remove", "shopnet")
 
 
 def test_names_with_markup_are_text_in_the_form_and_in_its_refusal(visitor: Visitor) -> None:

@@ -1,6 +1,6 @@
 // Backups: the exports on each node. Nodes know them, the state does not, so a job that makes or removes one is the event.
 
-import { mayWrite, query } from "../api.ts";
+import { may, query } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { naturalKey, sorted } from "../logic/rows.ts";
@@ -60,7 +60,7 @@ function Exports({ rows }: { rows: readonly ExportRow[] }) {
             <th scope="col">Instance</th>
             <th scope="col">Node</th>
             <th scope="col">The instance now</th>
-            {mayWrite() && <th scope="col">Actions</th>}
+            {may("administer") && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -73,7 +73,7 @@ function Exports({ rows }: { rows: readonly ExportRow[] }) {
                   <a href={href(["nodes", row.node])}>{row.node}</a>
                 </td>
                 <td>{names.has(name) ? "exists" : <span class="none">does not exist any more</span>}</td>
-                {mayWrite() && (
+                {may("administer") && (
                   <td>
                     <button type="button" class="danger" onClick={() => askRemoval(name, rows)}>
                       Remove…

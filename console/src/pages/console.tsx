@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { applies, runPower } from "../actions.tsx";
-import { mayOperate } from "../api.ts";
+import { may } from "../api.ts";
 import { keep, kept } from "../kept.ts";
 import { type Kind, missing } from "../logic/consoles.ts";
 import { href } from "../logic/routes.ts";
@@ -48,7 +48,7 @@ function kindOf(instance: Details): Kind {
 }
 
 function Body({ instance }: { instance: Details }) {
-  if (!mayOperate(instance)) {
+  if (!may("operate", instance)) {
     return <p class="empty">You may look at this instance, and not use its consoles: that needs the role operator.</p>;
   }
   if (typeof WebSocket === "undefined") {

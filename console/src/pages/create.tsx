@@ -1,7 +1,7 @@
 // A new instance: the form, the plan that the server makes of it, and then the instance.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { explanation, mayWrite, query, request } from "../api.ts";
+import { explanation, maySome, query, request } from "../api.ts";
 import { draft } from "../draft.ts";
 import {
   type CreationForm,
@@ -45,10 +45,10 @@ export function CreatePage() {
         </p>
         <h1>New instance</h1>
       </header>
-      {!mayWrite() && <Failure text="You may look at this cluster, and not create instances." />}
+      {!maySome("populate") && <Failure text="You may look at this cluster, and not create instances." />}
       {failure && <Failure text={failure} />}
-      {mayWrite() && !value && !failure && <Loading what="what an instance can have" />}
-      {mayWrite() && value && <Creation known={value} />}
+      {maySome("populate") && !value && !failure && <Loading what="what an instance can have" />}
+      {maySome("populate") && value && <Creation known={value} />}
     </>
   );
 }

@@ -1,7 +1,7 @@
 // A new network: subnets and their pools, and the node groups that it is connected to. The server shows the plan first.
 
 import { useState } from "preact/hooks";
-import { explanation, mayWrite, request } from "../api.ts";
+import { explanation, may, request } from "../api.ts";
 import { parseRange } from "../logic/addresses.ts";
 import { tagList } from "../logic/creation.ts";
 import { href } from "../logic/routes.ts";
@@ -96,7 +96,7 @@ export function CreateNetworkPage() {
         </p>
         <h1>New network</h1>
       </header>
-      {mayWrite() ? <Creation /> : <Failure text="You may look at this cluster, and not create networks." />}
+      {may("wire") ? <Creation /> : <Failure text="You may look at this cluster, and not create networks." />}
     </>
   );
 }

@@ -1,5 +1,5 @@
 import { migrate, remove, runPower, applies } from "../actions.tsx";
-import { mayManage, mayOperate, mayWrite } from "../api.ts";
+import { may } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { instanceStatus, isRunning } from "../model.ts";
@@ -131,7 +131,7 @@ const loadMoves = () => import("../moves.tsx");
 
 function Actions({ instance }: { instance: Details }) {
   const { name } = instance;
-  if (!mayOperate(instance)) return null;
+  if (!may("operate", instance)) return null;
   return (
     <div class="actions" role="group" aria-label="Actions">
       <button type="button" disabled={!applies("start", instance)} onClick={() => runPower("start", name)}>
@@ -146,7 +146,7 @@ function Actions({ instance }: { instance: Details }) {
       <a class="button" href={href(["instances", name, "console"])}>
         Console
       </a>
-      {mayManage(instance) && (
+      {may("manage", instance) && (
         <>
           <button type="button" disabled={!isRunning(instance.status)} onClick={() => migrate(instance)}>
             Migrate…
@@ -156,12 +156,12 @@ function Actions({ instance }: { instance: Details }) {
           </button>
         </>
       )}
-      {mayWrite() && (
+      {may("administer") && (
         <button type="button" onClick={() => withLoaded(loadMoves, (moves) => moves.exportInstance(name))}>
           Export…
         </button>
       )}
-      {mayManage(instance) && (
+      {may("manage", instance) && (
         <>
           <button type="button" onClick={() => edit((edits) => edits.rename(name))}>
             Rename…
@@ -182,7 +182,7 @@ function Body({ instance }: { instance: Details }) {
         <section>
           <div class="section-head">
             <h2>State</h2>
-            {mayManage(instance) && (
+            {may("manage", instance) && (
               <button type="button" class="quiet" onClick={() => edit((edits) => edits.editSize(instance.name))}>
                 Change memory, CPUs, tags…
               </button>
@@ -194,7 +194,7 @@ function Body({ instance }: { instance: Details }) {
           <section>
             <div class="section-head">
               <h2>NICs</h2>
-              {mayManage(instance) && (
+              {may("manage", instance) && (
                 <button type="button" class="quiet" onClick={() => edit((edits) => edits.addNic(instance.name))}>
                   Add a NIC…
                 </button>
@@ -265,6 +265,7 @@ function StateFacts({ instance }: { instance: Details }) {
       <Fact name="Tags">
         {instance.tags.length ? instance.tags.map((tag) => <span class="tag">{tag}</span>) : <None />}
       </Fact>
+      {instance.project && <Fact name="Project">{instance.project}</Fact>}
       <Fact name="UUID">
         <code>{instance.uuid}</code>
       </Fact>
@@ -285,7 +286,7 @@ function Nics({ instance }: { instance: Details }) {
             <th scope="col">Network</th>
             <th scope="col">MAC</th>
             <th scope="col">Connected to</th>
-            {mayManage(instance) && <th scope="col">Actions</th>}
+            {may("manage", instance) && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -308,7 +309,7 @@ function Nics({ instance }: { instance: Details }) {
                   {instance["nic.modes"][i]} {instance["nic.links"][i]}
                   {vlan ? `, VLAN ${vlan}` : ""}
                 </td>
-                {mayManage(instance) && (
+                {may("manage", instance) && (
                   <td>
                     <button
                       type="button"
@@ -360,7 +361,7 @@ function Disks({ instance }: { instance: Details }) {
             </th>
             <th scope="col">Template</th>
             <th scope="col">UUID</th>
-            {mayManage(instance) && <th scope="col">Actions</th>}
+            {may("manage", instance) && <th scope="col">Actions</th>}
           </tr>
         </thead>
         <tbody>
@@ -374,7 +375,7 @@ function Disks({ instance }: { instance: Details }) {
               <td>
                 <code>{instance["disk.uuids"][i]}</code>
               </td>
-              {mayManage(instance) && (
+              {may("manage", instance) && (
                 <td>
                   <button
                     type="button"

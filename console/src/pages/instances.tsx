@@ -1,7 +1,7 @@
 import { type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { type Power, bulk, runPowerForAll } from "../actions.tsx";
-import { mayOperate, mayOperateSome, mayWrite } from "../api.ts";
+import { may, maySome } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { countByStatus } from "../logic/overview.ts";
 import { NEW, href } from "../logic/routes.ts";
@@ -119,7 +119,7 @@ export function InstancesPage() {
   const groupOf = useComputed(() => new Map(nodes.rows.value.map((node) => [node.name, node.group])));
   const chosen = useComputed(() =>
     shown.value.filter(
-      (row) => selected.value.has(row.uuid) && mayOperate({ ...row, "pnode.group": groupOf.value.get(row.pnode) }),
+      (row) => selected.value.has(row.uuid) && may("operate", { ...row, "pnode.group": groupOf.value.get(row.pnode) }),
     ),
   );
 
@@ -134,7 +134,7 @@ export function InstancesPage() {
               ? format.plural(shown.value.length, "instance")
               : `${format.number(shown.value.length)} of ${format.plural(instances.rows.value.length, "instance")}`)}
         </p>
-        {mayWrite() && (
+        {maySome("populate") && (
           <div class="actions">
             <a class="button primary" href={href(["instances", NEW])}>
               New instance
@@ -156,7 +156,7 @@ export function InstancesPage() {
             />
           ))}
         </div>
-        {mayOperateSome() && <Bulk chosen={chosen} onDone={() => (selected.value = new Set())} />}
+        {maySome("operate") && <Bulk chosen={chosen} onDone={() => (selected.value = new Set())} />}
       </div>
       {instances.ready.value ? (
         <Table
@@ -167,7 +167,7 @@ export function InstancesPage() {
           rowKey={instances.key}
           order={order.value}
           onOrder={(next) => replaceQuery({ sort: orderText(next) })}
-          selection={mayOperateSome() ? { keys: selected, name: (row) => row.name } : undefined}
+          selection={maySome("operate") ? { keys: selected, name: (row) => row.name } : undefined}
           empty={instances.rows.value.length ? "No instance matches the filter." : "There are no instances."}
         />
       ) : (

@@ -1,4 +1,4 @@
-import { mayAdminister } from "../api.ts";
+import { may } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { matches, orderText, parseOrder, sorted, terms } from "../logic/rows.ts";
@@ -110,7 +110,7 @@ export function JobsPage() {
             </>
           )}
         </p>
-        {mayAdminister() && (
+        {may("administer") && (
           <p class="actions">
             <a href={href(["audit"])}>Who did what: the audit</a>
           </p>

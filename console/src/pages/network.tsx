@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { mayWrite, query } from "../api.ts";
+import { may, query } from "../api.ts";
 import {
   type Range,
   type State,
@@ -21,7 +21,7 @@ import { EventList, JobList } from "../parts/past.tsx";
 import { Legend, PoolMap, rangeText } from "../parts/poolmap.tsx";
 import { Commas, Fact, Facts, Failure, Loading, Meter, None } from "../parts/text.tsx";
 import { replaceQuery, route } from "../router.ts";
-import { instances } from "../store.ts";
+import { instances, nodes } from "../store.ts";
 import { InstanceList } from "./instances.tsx";
 
 interface Details {
@@ -41,6 +41,7 @@ interface Details {
   readonly mtu: number | null;
   readonly description: string | null;
   readonly tags: readonly string[];
+  readonly project: string;
 }
 
 interface Subnet {
@@ -70,6 +71,7 @@ const FIELDS = [
   "mtu",
   "description",
   "tags",
+  "project",
 ];
 const SUBNET_FIELDS = ["uuid", "name", "cidr", "gateway", "dhcp", "pools", "external"];
 const LEGEND: readonly State[] = ["free", "used", "guest", "quarantined", "external", "gateway"];
@@ -84,7 +86,7 @@ async function read(name: string): Promise<{ network: Details; subnets: readonly
 
 export function NetworkPage({ name }: { name: string }) {
   useTitle(name);
-  useLists(instances);
+  useLists(instances, nodes);
   const { value, failure } = useReading(() => read(name), [name], [["network", name]]);
   return (
     <>
@@ -93,7 +95,7 @@ export function NetworkPage({ name }: { name: string }) {
           <a href={href(["networks"])}>Networks</a> /
         </p>
         <h1>{name}</h1>
-        {value && mayWrite() && <Actions name={name} />}
+        {value && <Actions network={value.network} />}
       </header>
       {failure && <Failure text={failure} />}
       {value === undefined && !failure && <Loading what={name} />}
@@ -110,15 +112,19 @@ function edit(use: (edits: Awaited<ReturnType<typeof loadEdits>>) => void): void
   withLoaded(loadEdits, use);
 }
 
-function Actions({ name }: { name: string }) {
+function Actions({ network }: { network: Details }) {
+  const { name } = network;
+  if (!may("configure", network)) return null;
   return (
     <div class="actions" role="group" aria-label="Actions">
       <button type="button" onClick={() => edit((edits) => edits.addSubnet(name))}>
         Add a subnet…
       </button>
-      <button type="button" onClick={() => edit((edits) => edits.connectNetwork(name))}>
-        Connect…
-      </button>
+      {may("wire") && (
+        <button type="button" onClick={() => edit((edits) => edits.connectNetwork(name))}>
+          Connect…
+        </button>
+      )}
       <button type="button" class="danger" onClick={() => edit((edits) => edits.removeNetwork(name))}>
         Remove…
       </button>
@@ -181,7 +187,7 @@ function NetworkFacts({ network }: { network: Details }) {
                     ({mode} {link}
                     {vlan && `, VLAN ${vlan}`})
                   </span>
-                  {mayWrite() && (
+                  {may("wire") && (
                     <>
                       {" "}
                       <button
@@ -208,6 +214,7 @@ function NetworkFacts({ network }: { network: Details }) {
         <Fact name="Tags">
           {network.tags.length ? network.tags.map((tag) => <span class="tag">{tag}</span>) : <None />}
         </Fact>
+        {network.project && <Fact name="Project">{network.project}</Fact>}
         <Fact name="UUID">
           <code>{network.uuid}</code>
         </Fact>
@@ -239,6 +246,7 @@ function SubnetPart({ subnet, network, present, onLook }: SubnetProps) {
   const whole = parseRange(subnet.cidr);
   if (!whole) return null;
   const usage = usageOf(subnet, network, whole);
+  const mayConfigure = may("configure", network);
   const parsed = parseAddress(present);
   const isHere =
     parsed !== null && parsed.family === whole.family && parsed.value >= whole.first && parsed.value <= whole.last;
@@ -248,7 +256,7 @@ function SubnetPart({ subnet, network, present, onLook }: SubnetProps) {
       <h3>
         {subnet.cidr} {subnet.name && <span class="none">{subnet.name}</span>}
       </h3>
-      {mayWrite() && (
+      {mayConfigure && (
         <div class="actions" role="group" aria-label={`Subnet ${subnet.cidr}`}>
           <button type="button" onClick={() => edit((edits) => edits.addPool(network.name, subnet.cidr))}>
             Add a pool…
@@ -282,20 +290,18 @@ function SubnetPart({ subnet, network, present, onLook }: SubnetProps) {
           usage={usage}
           present={present}
           onLook={onLook}
-          onRemove={mayWrite() ? (range) => edit((edits) => edits.removePool(network.name, range)) : undefined}
+          onRemove={mayConfigure ? (range) => edit((edits) => edits.removePool(network.name, range)) : undefined}
         />
       ))}
       {subnet.pools.length > 0 && <Legend states={LEGEND} />}
       {isHere && (
         <Looked address={present} network={network.name} onLook={onLook}>
-          {mayWrite() && (
-            <AddressActions
-              network={network.name}
-              address={address}
-              cell={usage.at(parsed.value)}
-              nic={network.address_list.find(([each]) => each === address)?.[2] ?? null}
-            />
-          )}
+          <AddressActions
+            network={network}
+            address={address}
+            cell={usage.at(parsed.value)}
+            nic={network.address_list.find(([each]) => each === address)?.[2] ?? null}
+          />
         </Looked>
       )}
     </div>

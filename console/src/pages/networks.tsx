@@ -1,4 +1,4 @@
-import { mayWrite } from "../api.ts";
+import { may } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { NEW, href } from "../logic/routes.ts";
 import { matches, naturalKey, orderText, parseOrder, sorted, terms } from "../logic/rows.ts";
@@ -94,7 +94,7 @@ export function NetworksPage() {
           <a class="button" href={href(["ports"])}>
             Claims and ports
           </a>
-          {mayWrite() && (
+          {may("wire") && (
             <a class="button primary" href={href(["networks", NEW])}>
               New network
             </a>

@@ -1,4 +1,4 @@
-import { mayAdminister } from "../api.ts";
+import { may } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { type Node, nodeRole, nodeStatus } from "../model.ts";
@@ -55,7 +55,7 @@ export function NodePage({ name }: { name: string }) {
         </p>
         <h1>{name}</h1>
         {node && <Badge status={nodeStatus(node)} />}
-        {node && mayAdminister() && <Actions node={node} />}
+        {node && may("administer") && <Actions node={node} />}
       </header>
       {failure && <Failure text={failure} />}
       {value === null && <p class="empty">There is no node named {name}.</p>}

@@ -1,7 +1,7 @@
 // Segment ranges: from which ids networks get theirs, which are in use, and by whom.
 
 import { useState } from "preact/hooks";
-import { mayWrite, query } from "../api.ts";
+import { may, query } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { href } from "../logic/routes.ts";
 import { naturalKey, sorted } from "../logic/rows.ts";
@@ -79,7 +79,7 @@ export function SegmentsPage() {
         <p class="about" role="status">
           {value && format.plural(value.ranges.length, "range")}
         </p>
-        {value && mayWrite() && (
+        {value && may("wire") && (
           <div class="actions" role="group" aria-label="Actions">
             <button type="button" class="primary" onClick={() => openDialog(<RangeForm />)}>
               New range…
@@ -130,7 +130,7 @@ function RangePart({ range, networks }: { range: SegmentRange; networks: readonl
           total={size}
           label={`${format.number(range.used_count)} of ${format.number(size)} in use`}
         />
-        {mayWrite() && !range.default && (
+        {may("wire") && !range.default && (
           <div class="actions" role="group" aria-label={label(range)}>
             <button type="button" onClick={() => openDialog(<RangeForm range={range} />)}>
               Change…

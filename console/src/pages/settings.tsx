@@ -1,6 +1,6 @@
 // The settings of the cluster, to read: gnt-cluster modify changes them.
 
-import { mayAdminister } from "../api.ts";
+import { may } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { type Policy, type Spec, allowedWords } from "../logic/policy.ts";
 import { href } from "../logic/routes.ts";
@@ -54,7 +54,7 @@ export function SettingsPage() {
         <h1>Settings</h1>
         <p class="about">
           To change them: gnt-cluster modify. For programs: <a href={href(["tokens"])}>API tokens</a>
-          {mayAdminister() && (
+          {may("administer") && (
             <>
               {" "}
               and <a href={href(["webhooks"])}>webhooks</a>

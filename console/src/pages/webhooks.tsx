@@ -1,7 +1,7 @@
 // Webhooks: the receivers of events and how far each is, and what administrators can do about them.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { mayAdminister, request } from "../api.ts";
+import { may, request } from "../api.ts";
 import * as format from "../logic/format.ts";
 import {
   type Draft,
@@ -52,7 +52,7 @@ export function WebhooksPage() {
         <p class="about" role="status">
           {value && format.plural(value.length, "webhook")}
         </p>
-        {mayAdminister() && (
+        {may("administer") && (
           <div class="actions" role="group" aria-label="Actions">
             <button type="button" class="primary" onClick={() => openDialog(<AddDialog />)}>
               Add webhook…
