@@ -31,7 +31,7 @@ PAGES = {
     "overview": "",
     "instances": "#/instances",
     "instance": "#/instances/hello.example",
-    "create": "#/instances/new",
+    "create": "#/new-instance",
     "console": "#/instances/hello.example/console",
     "nodes": "#/nodes",
     "placement": "#/nodes?view=placement",

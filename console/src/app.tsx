@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { explanation, logOut, session } from "./api.ts";
 import { connection } from "./events.ts";
 import { showKeys } from "./keys.tsx";
-import { NEW, href } from "./logic/routes.ts";
+import { NEW_INSTANCE, NEW_NETWORK, href, placeOf } from "./logic/routes.ts";
 import { AddressesPage } from "./pages/addresses.tsx";
 import { ConsolePage } from "./pages/console.tsx";
 import { InstancePage } from "./pages/instance.tsx";
@@ -79,7 +79,7 @@ function toMain(event: Event): void {
 }
 
 function Head() {
-  const [place = ""] = route.value.parts;
+  const place = placeOf(route.value);
   return (
     <header class="top">
       <a class="brand" href={href([])}>
@@ -169,13 +169,15 @@ function Page() {
     case "":
       return <OverviewPage />;
     case "instances":
-      if (name === NEW) return <CreatePage />;
       return name ? <InstancePage name={name} /> : <InstancesPage />;
+    case NEW_INSTANCE:
+      return <CreatePage />;
     case "nodes":
       return name ? <NodePage name={name} /> : <NodesPage />;
     case "networks":
-      if (name === NEW) return <CreateNetworkPage />;
       return name ? <NetworkPage name={name} /> : <NetworksPage />;
+    case NEW_NETWORK:
+      return <CreateNetworkPage />;
     case "jobs":
       return name ? <JobPage id={name} /> : <JobsPage />;
     case "ports":

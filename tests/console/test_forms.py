@@ -74,8 +74,20 @@ def test_an_instance_is_planned_created_and_opened(visitor: Visitor, console_ser
     remove(console_server, "form1.example")
 
 
+def test_an_instance_may_be_named_new(visitor: Visitor, console_server: ConsoleServer) -> None:
+    page = visitor.log_in(path="#/new-instance")
+    expect(page.get_by_role("navigation", name="Pages").locator("[aria-current=page]")).to_have_text("Instances")
+    fill_in_instance(page, "new")
+    page.get_by_role("button", name="Show the plan").click()
+    page.get_by_role("button", name="Create new").click()
+    page.get_by_role("link", name="Open new").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("new")
+    expect(page.locator("main")).to_contain_text("198.51.100.10")
+    remove(console_server, "new")
+
+
 def test_a_job_that_fails_leads_back_to_the_form_as_it_was(visitor: Visitor, console_server: ConsoleServer) -> None:
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     fill_in_instance(page, "form7.example")
     page.get_by_role("button", name="Show the plan").click()
     create = page.get_by_role("button", name="Create form7.example")
@@ -91,7 +103,7 @@ def test_a_job_that_fails_leads_back_to_the_form_as_it_was(visitor: Visitor, con
 
 
 def test_a_plan_of_another_form_is_not_displayed(visitor: Visitor) -> None:
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     fill_in_instance(page, "form2.example")
     page.get_by_role("button", name="Show the plan").click()
     expect(page.get_by_role("button", name="Create form2.example")).to_be_visible()
@@ -100,7 +112,7 @@ def test_a_plan_of_another_form_is_not_displayed(visitor: Visitor) -> None:
 
 
 def test_a_wrong_value_is_noted_beside_its_field_before_anything_is_sent(visitor: Visitor) -> None:
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     fill_in_instance(page, "web1.example")
     page.get_by_label("Memory").fill("lots")
     expect(page.get_by_label("Memory")).to_have_attribute("aria-invalid", "true")
@@ -113,7 +125,7 @@ def test_a_wrong_value_is_noted_beside_its_field_before_anything_is_sent(visitor
 
 
 def test_a_session_that_ends_in_the_middle_of_a_form_loses_nothing(visitor: Visitor) -> None:
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     fill_in_instance(page, "form3.example")
     page.get_by_label("Memory").fill("192M")
     visitor.context.clear_cookies()
@@ -149,7 +161,7 @@ def test_the_limits_of_the_policy_are_beside_the_field_and_checked_as_one_types(
 ) -> None:
     option = "--ipolicy-bounds-specs"
     console_server.cluster.run("gnt-group", "modify", option, "min:memory-size=64/max:memory-size=1024", "default")
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     expect(page.get_by_text("64 MiB to 1 GiB")).to_be_visible()
     page.get_by_label("Memory").fill("2G")
     expect(page.get_by_text("The instance policy allows 64 MiB to 1 GiB.")).to_be_visible()
@@ -159,7 +171,7 @@ def test_the_limits_of_the_policy_are_beside_the_field_and_checked_as_one_types(
 
 
 def test_the_form_is_as_it_was_after_a_look_at_another_page(visitor: Visitor) -> None:
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     fill_in_instance(page, "form4.example")
     page.get_by_role("link", name="Nodes").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Nodes")
@@ -213,7 +225,7 @@ def test_an_address_is_reserved_and_released_with_its_owner_named(
 
 def test_a_pool_that_is_full_says_which_and_what_to_do(visitor: Visitor, console_server: ConsoleServer) -> None:
     console_server.cluster.run("gnt-network", "modify", "--add-reserved-ips", "198.51.100.10-198.51.100.12", "net2")
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     fill_in_instance(page, "form6.example", network="net1")
     page.get_by_label("Network", exact=True).select_option("net2")
     page.get_by_role("button", name="Show the plan").click()
@@ -410,7 +422,7 @@ def test_the_settings_of_the_cluster_can_be_read(visitor: Visitor) -> None:
 
 
 def test_a_viewer_finds_no_form_and_nothing_to_change(visitor: Visitor) -> None:
-    page = visitor.log_in("bob", "two", path="#/instances/new")
+    page = visitor.log_in("bob", "two", path="#/new-instance")
     expect(page.get_by_role("alert")).to_contain_text("not create instances")
     root = page.url.partition("#")[0]
     words = re.compile(r"^(New|Change|Add|Remove|Connect|Disconnect|Reserve|Release|Rename|Export|Fail|Grow)\b")
@@ -474,7 +486,7 @@ def test_the_admin_of_a_node_group_creates_an_instance_in_a_network_of_a_project
 
 
 def test_names_with_markup_are_text_in_the_form_and_in_its_refusal(visitor: Visitor) -> None:
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     fill_in_instance(page, "<img src=x onerror=alert(1)>")
     page.get_by_role("button", name="Show the plan").click()
     expect(page.locator(".problem, .failure").filter(has_text=re.compile("name|img"))).not_to_have_count(0)
@@ -486,7 +498,7 @@ def test_dialogs_and_plans_have_no_serious_fault_for_people_with_disabilities(
     visitor: Visitor, scheme: Literal["light", "dark"]
 ) -> None:
     visitor.context.add_init_script(path=AXE)
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     page.emulate_media(color_scheme=scheme)
     fill_in_instance(page, "axe.example")
     page.get_by_label("CPUs").fill("none")
@@ -514,7 +526,7 @@ def test_dialogs_and_plans_have_no_serious_fault_for_people_with_disabilities(
 
 
 def test_forms_and_plans_fit_the_width_of_a_phone(visitor: Visitor) -> None:
-    page = visitor.log_in(path="#/instances/new")
+    page = visitor.log_in(path="#/new-instance")
     page.set_viewport_size({"width": 390, "height": 844})
     fill_in_instance(page, f"{'long-' * 12}name.example")
     page.get_by_role("button", name="Show the plan").click()

@@ -200,7 +200,7 @@ def test_a_failure_is_on_the_log_in_page_once_and_passwords_go_on(visitor: Visit
 
 
 def test_over_a_page_whose_session_has_ended_the_log_in_is_in_another_tab(visitor: Visitor, home: Home) -> None:
-    page = visitor.open("#/networks/new")
+    page = visitor.open("#/new-network")
     page.get_by_role("link", name="Log in with Example").click()
     log_in_at_provider(page, "admin")
     page.get_by_label("Name", exact=True).first.fill("kept")

@@ -28,8 +28,15 @@ export function href(parts: readonly (string | number)[], query: Readonly<Record
   return `#/${path}${suffix}`;
 }
 
-/** In place of the name of an object: the form for a new one. */
-export const NEW = "new";
+/** The pages with the form for a new object. They are apart from the pages of objects: "new" can be a name. */
+export const NEW_INSTANCE = "new-instance";
+export const NEW_NETWORK = "new-network";
+
+/** The first part of the address of the page that a page belongs to. */
+export function placeOf({ parts: [place = ""] }: Route): string {
+  if (place === NEW_INSTANCE) return "instances";
+  return place === NEW_NETWORK ? "networks" : place;
+}
 
 /** The kinds of objects with a page of their own, and the first part of its address. */
 const PLACES: Readonly<Record<string, string>> = {

@@ -4,7 +4,7 @@ import { type Power, bulk, runPowerForAll } from "../actions.tsx";
 import { may, maySome } from "../api.ts";
 import * as format from "../logic/format.ts";
 import { countByStatus } from "../logic/overview.ts";
-import { NEW, href } from "../logic/routes.ts";
+import { NEW_INSTANCE, href } from "../logic/routes.ts";
 import { Filtered, naturalKey, orderText, parseOrder, remembered, sorted, warm } from "../logic/rows.ts";
 import { type Instance, addressesOf, instanceStatus } from "../model.ts";
 import { FilterBox, useFilter } from "../parts/filter.tsx";
@@ -136,7 +136,7 @@ export function InstancesPage() {
         </p>
         {maySome("populate") && (
           <div class="actions">
-            <a class="button primary" href={href(["instances", NEW])}>
+            <a class="button primary" href={href([NEW_INSTANCE])}>
               New instance
             </a>
           </div>

@@ -6,7 +6,7 @@ import { type LogEntry, mergedLog } from "../logic/changes.ts";
 import { errorText } from "../logic/errors.ts";
 import * as format from "../logic/format.ts";
 import { progressOf } from "../logic/progress.ts";
-import { NEW, href } from "../logic/routes.ts";
+import { NEW_INSTANCE, href } from "../logic/routes.ts";
 import { parseSummary } from "../logic/summaries.ts";
 import { hasEnded, jobStatus } from "../model.ts";
 import { Confirmation, openDialog } from "../parts/dialog.tsx";
@@ -88,7 +88,7 @@ function Creation({ job, status }: { job: Details; status: string }) {
   if (status !== "error" || !draft.value) return null;
   return (
     <div class="actions">
-      <a class="button" href={href(["instances", NEW])}>
+      <a class="button" href={href([NEW_INSTANCE])}>
         Back to the form
       </a>
     </div>

@@ -1,6 +1,6 @@
 import { may } from "../api.ts";
 import * as format from "../logic/format.ts";
-import { NEW, href } from "../logic/routes.ts";
+import { NEW_NETWORK, href } from "../logic/routes.ts";
 import { matches, naturalKey, orderText, parseOrder, sorted, terms } from "../logic/rows.ts";
 import type { Network } from "../model.ts";
 import { FilterBox, useFilter } from "../parts/filter.tsx";
@@ -95,7 +95,7 @@ export function NetworksPage() {
             Claims and ports
           </a>
           {may("wire") && (
-            <a class="button primary" href={href(["networks", NEW])}>
+            <a class="button primary" href={href([NEW_NETWORK])}>
               New network
             </a>
           )}

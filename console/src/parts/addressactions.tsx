@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { may, maySome } from "../api.ts";
 import type { Ruled } from "../logic/access.ts";
 import type { Cell } from "../logic/addresses.ts";
-import { NEW, href } from "../logic/routes.ts";
+import { NEW_INSTANCE, href } from "../logic/routes.ts";
 import { instances, nodes } from "../store.ts";
 import { withLoaded } from "./lazy.tsx";
 
@@ -33,7 +33,7 @@ export function AddressActions({ network, address, cell, nic }: AddressActionsPr
     return (
       <Buttons>
         {isForNew && (
-          <a class="button" href={href(["instances", NEW], { network: network.name, address })}>
+          <a class="button" href={href([NEW_INSTANCE], { network: network.name, address })}>
             New instance with this address
           </a>
         )}
