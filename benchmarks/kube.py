@@ -92,7 +92,7 @@ class Kubernetes:
         running = self._program("controllers", *where, "--bind", "127.0.0.1", "--health-port", str(health))
         await _until_answer(health, "/readyz", b"ok")
         ready = time.monotonic() - began
-        await _until_answer(health, "/metrics", b"\ngantry_kube_leader 1\n")
+        await _until_answer(health, "/metrics", b"\ngantry_kube_leader 1.0\n")
         return running, ready, time.monotonic() - began
 
     @contextlib.asynccontextmanager
@@ -114,12 +114,14 @@ async def _until_answer(port: int, path: str, text: bytes) -> None:
     http = machine.RealRuntime().network.http_client(tls=None)
     body = b""
     end = time.monotonic() + TIMEOUT_SECONDS
-    while text not in body:
-        assert time.monotonic() < end, f"{path} did not answer with {text!r}"
-        await asyncio.sleep(0.02)
-        with suppress(OSError):
-            body = (await http.request("GET", "127.0.0.1", port, path, timeout=5)).body
-    await http.close()
+    try:
+        while text not in body:
+            assert time.monotonic() < end, f"{path} did not answer with {text!r}"
+            await asyncio.sleep(0.02)
+            with suppress(OSError):
+                body = (await http.request("GET", "127.0.0.1", port, path, timeout=5)).body
+    finally:
+        await http.close()
 
 
 def _end(size: int) -> str:

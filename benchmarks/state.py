@@ -18,7 +18,8 @@ from gantry.state.start import creation
 from gantry.state.store import transaction
 
 COMMITS = 300
-ROUNDS = 5
+ROUNDS = 15
+SMALL, LARGE = 500, 50_000
 
 
 def objects(count: int) -> list[snapshot.Change]:
@@ -49,45 +50,70 @@ def _instance(number: int) -> instance.Instance:
     )
 
 
-async def _commit_costs(folder: str, count: int) -> list[float]:
-    """Return the microseconds of processor time of one transaction, over several rounds.
+class _Measured:
+    """A store of a cluster with ``count`` instances, whose transactions are measured in rounds."""
 
-    Each includes its part of a checkpoint, which is due after as many records as ``growth`` says: too many to make in
-    each round, so the checkpoint is made and timed once a round, and divided by them.
-    """
-    where = paths.Paths.below(folder)
-    runtime = RealRuntime()
-    for path in (where.lib, where.queue):
-        await runtime.disk.make_directory(path)
-    await creation.create(runtime, where, objects(count))
-    store = await transaction.Store.open(runtime, where)
-    samples = []
-    for round_ in range(ROUNDS):
+    def __init__(self, count: int, runtime: RealRuntime, store: transaction.Store) -> None:
+        self.count = count
+        self._runtime = runtime
+        self._store = store
+        self.samples: list[float] = []
+
+    @classmethod
+    async def open(cls, folder: str, count: int) -> "_Measured":
+        """Create the cluster in a folder."""
+        where = paths.Paths.below(folder)
+        runtime = RealRuntime()
+        for path in (where.lib, where.queue):
+            await runtime.disk.make_directory(path)
+        await creation.create(runtime, where, objects(count))
+        return cls(count, runtime, await transaction.Store.open(runtime, where))
+
+    async def run_round(self, tag: str) -> float:
+        """Return the microseconds of processor time of one transaction.
+
+        They include its part of a checkpoint, which is due after as many records as ``growth`` says: too many to make
+        in each round, so the checkpoint is made and timed once a round, and divided by them.
+        """
+        store = self._store
         start = time.process_time()
         for number in range(COMMITS):
-            vm = store.snapshot.instances[f"vm{number % count}"]
-            changed = structs.replace(vm, serial_no=vm.serial_no + 1, tags=(f"round{round_}",))
+            vm = store.snapshot.instances[f"vm{number % self.count}"]
+            changed = structs.replace(vm, serial_no=vm.serial_no + 1, tags=(tag,))
             await store.commit([snapshot.Put(changed)], transaction.Cause(reason="benchmark"))
         middle = time.process_time()
-        checkpoint.encode(store.durable, store.position, now=runtime.clock.now())
+        checkpoint.encode(store.durable, store.position, now=self._runtime.clock.now())
         part = (time.process_time() - middle) / growth.limits_for(store.durable.size).records
-        samples.append(((middle - start) / COMMITS + part) * 1e6)
-    await store.close()
-    return samples
+        self.samples.append(((middle - start) / COMMITS + part) * 1e6)
+        return self.samples[-1]
+
+    async def close(self) -> None:
+        """Close the store."""
+        await self._store.close()
+
+
+async def _side_by_side() -> tuple[list[_Measured], list[float]]:
+    """Return both clusters after their rounds, and what a transaction of the large one costs in those of the small one.
+
+    Rounds alternate: the speed of a machine changes within a minute by more than the difference that is looked for.
+    """
+    with tempfile.TemporaryDirectory() as small_folder, tempfile.TemporaryDirectory() as large_folder:
+        small, large = await _Measured.open(small_folder, SMALL), await _Measured.open(large_folder, LARGE)
+        ratios = []
+        for number in range(ROUNDS):
+            small_cost = await small.run_round(f"round{number}")
+            ratios.append(await large.run_round(f"round{number}") / small_cost)
+        await small.close()
+        await large.close()
+    return [small, large], ratios
 
 
 def transactions() -> Iterable[Figure]:
-    medians = {}
-    for count in (500, 50_000):
-        with tempfile.TemporaryDirectory() as folder:
-            samples = asyncio.run(_commit_costs(folder, count))
-        figure = Figure(
-            f"transaction: one durable change and its part of a checkpoint among {count} instances, CPU", "us", samples
-        )
-        medians[count] = figure.median
-        yield figure
-    ratio = max(medians.values()) / min(medians.values())
-    yield Figure("transaction: cost among 50000 against 500 instances", "ratio", [ratio], limit=1.2)
+    measured, ratios = asyncio.run(_side_by_side())
+    for each in measured:
+        about = f"one durable change and its part of a checkpoint among {each.count} instances, CPU"
+        yield Figure(f"transaction: {about}", "us", each.samples)
+    yield Figure(f"transaction: cost among {LARGE} against {SMALL} instances", "ratio", ratios, limit=1.2)
 
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {"transaction": transactions}
