@@ -1,12 +1,13 @@
 """The pictures of the console in docs/reference/console.md: ``make console-pictures`` looks at each page in a browser.
 
-The demonstration must be up (``make demo``), with the console of this checkout. Some instances are added to it, so that
-the pages have something to show, and removed again. Each page is taken in the light and the dark theme, and at the
+The demonstration must be up (``make demo``), with the console of this checkout. Some instances and a webhook are added to
+it, so that the pages have something to show, and removed again. Each page is taken in the light and the dark theme, and at the
 width of a phone.
 """
 
 import base64
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,7 +40,6 @@ PAGES = {
     "networks": "#/networks",
     "network": "#/networks/demo?address=198.51.100.10",
     "addresses": "#/addresses?of=hello.example",
-    "ports": "#/ports",
     "segments": "#/segments",
     "backups": "#/backups",
     "jobs": "#/jobs",
@@ -49,6 +49,17 @@ PAGES = {
     "tokens": "#/tokens",
     "webhooks": "#/webhooks",
 }
+RECEIVER_PORT = 8099
+RECEIVER = f"""
+import http.server
+class Receiver(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", {RECEIVER_PORT}), Receiver).serve_forever()
+"""
+"""A program that accepts each event of a webhook."""
 INSTANCES = (("web1.example", "node1", 192), ("web2.example", "node3", 128), ("db.example", "node3", 256))
 STOPPED = "db.example"
 
@@ -74,6 +85,22 @@ def instances() -> Iterator[None]:
     finally:
         for name, _, _ in INSTANCES:
             on_first_node("sh", "-c", f"gnt-instance remove -f --shutdown-timeout 0 {name} || true")
+
+
+@contextmanager
+def webhook() -> Iterator[None]:
+    """Add a webhook with a receiver on the first node, and remove both again."""
+    program = [ROOT / "demo/shell", "1", "python3", "-c", RECEIVER]
+    receiver = subprocess.Popen(program, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        url = f"http://127.0.0.1:{RECEIVER_PORT}/hooks"
+        on_first_node("gantry", "webhook", "add", "tickets", url, "--events", "instance,node,job.error")
+        on_first_node("gantry", "webhook", "test", "tickets")
+        yield
+    finally:
+        os.killpg(receiver.pid, signal.SIGTERM)  # with what the shell of the node has started
+        receiver.wait()
+        on_first_node("gantry", "webhook", "remove", "tickets")
 
 
 def log_in(browser: Browser, address: str, *, scheme: str, width: int, height: int) -> Page:
@@ -113,7 +140,7 @@ def main() -> None:
         sys.exit("the demonstration with its console is not up: make demo")
     address = f"https://127.0.0.1:{forwarding.read_text().split()[1]}/console/"
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with instances(), sync_playwright() as playwright:
+    with instances(), webhook(), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for form, (scheme, width, height) in FORMS.items():
             page = log_in(browser, address, scheme=scheme, width=width, height=height)
