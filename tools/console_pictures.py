@@ -1,8 +1,8 @@
 """The pictures of the console in docs/reference/console.md: ``make console-pictures`` looks at each page in a browser.
 
-The demonstration must be up (``make demo``), with the console of this checkout. Some instances and a webhook are added to
-it, so that the pages have something to show, and removed again. Each page is taken in the light and the dark theme, and at the
-width of a phone.
+The demonstration must be up (``make demo``), with the console of this checkout. Some instances and a webhook are added
+to it, so that the pages have something to show, and removed again. Each page is taken in the light and the dark theme,
+and at the width of a phone.
 """
 
 import base64
@@ -90,7 +90,7 @@ def instances() -> Iterator[None]:
 @contextmanager
 def webhook() -> Iterator[None]:
     """Add a webhook with a receiver on the first node, and remove both again."""
-    program = [ROOT / "demo/shell", "1", "python3", "-c", RECEIVER]
+    program = [str(ROOT / "demo/shell"), "1", "python3", "-c", RECEIVER]
     receiver = subprocess.Popen(program, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         url = f"http://127.0.0.1:{RECEIVER_PORT}/hooks"
