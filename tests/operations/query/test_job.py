@@ -5,9 +5,10 @@ import pytest
 from tests.operations.query.test_engine import Queries
 from tests.state import build
 
-from gantry.model import job
+from gantry.model import access, job
 
 WRITTEN, CLIENT, REMOTE = ("gnt:user", "because", 1), ("gnt:client:gnt-node", "add", 1), ("gnt:rapi:ann", "POST /2", 1)
+ROOT = access.Subject(user="root", is_admin=True)
 
 
 async def _cell(entry: job.Job, field: str) -> tuple[int, object]:
@@ -18,22 +19,28 @@ async def _cell(entry: job.Job, field: str) -> tuple[int, object]:
 
 
 @pytest.mark.parametrize(
-    ("trail", "expected"),
+    ("trail", "submitter", "expected"),
     [
-        ((CLIENT,), (0, "gnt-node")),
-        ((WRITTEN, REMOTE), (0, "ann")),
-        ((("gantry:watcher", "restart", 1),), (0, "watcher")),
-        ((WRITTEN,), (3, None)),
-        ((), (3, None)),
+        ((CLIENT,), None, (0, "gnt-node")),
+        ((CLIENT,), ROOT, (0, "root")),
+        ((WRITTEN, CLIENT), access.Subject(user="anna", is_admin=True), (0, "anna")),
+        ((CLIENT,), access.Subject(user="bob"), (0, "bob")),
+        ((), ROOT, (0, "root")),
+        ((WRITTEN, REMOTE), ROOT, (0, "ann")),
+        ((REMOTE,), access.Subject(user="bob", door="rapi"), (0, "bob")),
+        ((("gnt:neutron:olga", "POST /v2.0/ports", 1),), ROOT, (0, "olga")),
+        ((("gantry:watcher", "restart", 1),), ROOT, (0, "watcher")),
+        ((WRITTEN,), None, (3, None)),
+        ((), None, (3, None)),
     ],
 )
 async def test_a_job_has_the_user_who_submitted_it(
-    trail: tuple[tuple[str, str, int], ...], expected: tuple[int, object]
+    trail: tuple[tuple[str, str, int], ...], submitter: access.Subject | None, expected: tuple[int, object]
 ) -> None:
     entry = build.queued(1)
     step = entry.ops[0]
     ops = (msgspec.structs.replace(step, input=msgspec.structs.replace(step.input, reason=trail)),)
-    assert await _cell(msgspec.structs.replace(entry, ops=ops), "user") == expected
+    assert await _cell(msgspec.structs.replace(entry, ops=ops, submitter=submitter), "user") == expected
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ _JOB = (
     Field("oppriority", "OpCode_prio", O, "Priorities of the opcodes", form=Shape.NUMBERS),
     Field("summary", "Summary", doc="Summary of the opcodes"),
     Field("dry_run", "DryRun", B, "Whether the job only plans, and changes nothing"),
-    Field("user", "User", doc="Who submitted the job: a program, or a user of the remote API or with access rules"),
+    Field("user", "User", doc="Who submitted the job: a user, or a program of the cluster such as the watcher"),
     Field("request", "Request", doc="Id of the request that submitted the job, as logs have it; empty for commands"),
     Field("error", "Error", doc="First line of the error with which the job failed"),
     Field("received_ts", "Received", O, "When the job was submitted", form=Shape.TIME),

@@ -24,13 +24,15 @@ def _summary(entry: job.Job) -> str:
 
 
 _REASON = "gnt:user"
+_COMMAND = "gnt:client:"
 """The source of an entry of the reason trail that only has the reason that a user wrote."""
 
 
 def _user(entry: job.Job) -> cells.Cell:
-    if entry.submitter and not entry.submitter.is_admin:
-        return entry.submitter.title
+    """Return who submitted a job; an administrator may do so for a user of another front end, whom the trail names."""
     sources = [source for source, _, _ in entry.ops[0].input.reason if source != _REASON]
+    if entry.submitter and (not entry.submitter.is_admin or all(each.startswith(_COMMAND) for each in sources[:1])):
+        return entry.submitter.title
     return cells.or_none(sources[0].rpartition(":")[2] if sources else None)
 
 
