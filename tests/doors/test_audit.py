@@ -58,6 +58,19 @@ def test_a_user_of_the_remote_api_is_recorded_with_the_address_and_the_rule(lab:
     )
 
 
+def test_how_far_the_receivers_of_webhooks_are_is_nobodys_change(lab: Lab) -> None:
+    lab.done({"OP_ID": "OP_WEBHOOK_ADD", "name": "tickets", "url": "https://hooks.example/in"})
+    before = entries(lab)[-1]
+    daemon = lab.simulated.daemons[lab.simulated.leader]
+    (uuid,) = [uuid for uuid, hook in daemon.store.snapshot.webhooks.items() if hook.name == "tickets"]
+    assert lab.luxi("StoreWebhookPositions", [[uuid, 5, "", None]])[0]
+    assert daemon.store.snapshot.webhookpositions[uuid].serial == 5
+    assert entries(lab)[-1] == before
+    lab.done({"OP_ID": "OP_WEBHOOK_REMOVE", "name": "tickets"})
+    last = entries(lab)[-1]
+    assert [(each.kind, each.name, each.what) for each in last.changes] == [("webhook", "tickets", "removed")]
+
+
 def test_an_administrator_and_the_decisions_about_jobs_are_recorded(lab: Lab) -> None:
     delay = {"OP_ID": "OP_TEST_DELAY", "duration": 5000}
     lab.become("root")

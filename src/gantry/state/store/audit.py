@@ -37,7 +37,8 @@ LIST_LIMIT = 50
 _BOOKKEEPING = frozenset({"serial_no", "mtime", "ctime", "uuid"})
 """Fields that say nothing about what a person changed."""
 
-_JOBS = "jobs"
+_NOBODYS = ("jobs", "webhookpositions")
+"""The collections whose changes nobody made: the progress of a job, and of the delivery of webhooks."""
 
 UUID_LENGTH = 36
 _REFERRED = ("nodes", "networks", "nodegroups", "instances")
@@ -187,7 +188,7 @@ def _matching(journal_records: Iterator[record.Record], question: Question) -> I
     for journal_record in journal_records:
         own: _Draft | None = None
         for change in journal_record.changes:
-            if change.kind == _JOBS:
+            if change.kind in _NOBODYS:
                 continue
             if own is None:
                 own = _draft_of(running, journal_record)
