@@ -13,13 +13,14 @@ from tests.sim.first_seed import Patch
 
 from gantry.model import access, instance, lock, network, opcodes
 from gantry.operations import base
+from gantry.operations.access import sight
 from gantry.operations.backup import restore
 from gantry.operations.disk import changes, recreate
 from gantry.operations.instance import rename
 from gantry.operations.network import attached_ports, prefix_allocator
 from gantry.operations.node import invite
 from gantry.sim import deputy, invariants, outcome, work_locks
-from gantry.sim.chores import exports, lost_disks, ports, renames, rights
+from gantry.sim.chores import exports, lost_disks, ports, reading_rules, renames, rights
 from gantry.state.objects import snapshot as states
 
 
@@ -113,6 +114,13 @@ def a_revoked_invitation_stays_open(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(invite.NodeRevokeInvitation, "plan", plan)
 
 
+def every_reader_sees_everything(patch: pytest.MonkeyPatch) -> None:
+    def of(state: states.Snapshot, subject: access.Subject | None) -> None:
+        """Return no limit of what a subject sees."""
+
+    patch.setattr(sight, "of", of)
+
+
 CHORE_MISTAKES: dict[Patch, tuple[int, str]] = {
     existing_disks_are_recreated: (2, lost_disks.EXISTING),
     checksums_are_not_compared: (3, exports.UNDAMAGED),
@@ -125,6 +133,7 @@ CHORE_MISTAKES: dict[Patch, tuple[int, str]] = {
     subnets_of_a_pool_do_not_know_each_other: (2, invariants.CUT),
     a_port_loses_its_addresses_with_its_nic: (5, ports.KEPT),
     a_revoked_invitation_stays_open: (2, outcome.FACTS),
+    every_reader_sees_everything: (2, reading_rules.PROMISE),
 }
 """Each mistake, with the seed that is tried first, and the promise that it breaks."""
 

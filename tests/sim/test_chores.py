@@ -21,6 +21,8 @@ DONE = {
     "invitations": 0,
     "certificates": 0,
     "segment-defaults": 0,
+    "webhooks": 0,
+    "reading-rules": 0,
 }
 """For each chore a seed with which all of its steps succeed, if it is the first one of the run."""
 

@@ -85,6 +85,11 @@ def _subnet_pool(state: states.Snapshot, name: str) -> dict[str, object]:
     return {facts.THERE: True, "length": pool.default_prefixlen} if pool else {}
 
 
+def _webhook(state: states.Snapshot, name: str) -> dict[str, object]:
+    uuid = state.names.get(("webhooks", name))
+    return {facts.THERE: True, "enabled": state.webhooks[uuid].enabled} if uuid else {}
+
+
 SEEN: Mapping[str, Callable[[states.Snapshot, str], Mapping[str, object]]] = {
     "instance": _instance,
     "network": _network,
@@ -94,5 +99,6 @@ SEEN: Mapping[str, Callable[[states.Snapshot, str], Mapping[str, object]]] = {
     "segmentrange": _range,
     "subnetpool": _subnet_pool,
     "user": _user,
+    "webhook": _webhook,
 }
 """For each kind of object the function that returns the fields of the object with a name; empty if there is none."""

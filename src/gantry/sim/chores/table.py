@@ -11,11 +11,13 @@ from gantry.sim.chores import (
     invitations,
     lost_disks,
     ports,
+    reading_rules,
     renames,
     rights,
     segment_defaults,
     stray_guests,
     subnet_pools,
+    webhooks,
 )
 from gantry.sim.schedules import stage as stages
 
@@ -34,6 +36,8 @@ CHORES: Mapping[str, Do] = {
     "invitations": invitations.do,
     "certificates": certificates.do,
     "segment-defaults": segment_defaults.do,
+    "webhooks": webhooks.do,
+    "reading-rules": reading_rules.do,
 }
 
 SHARE = 0.45
