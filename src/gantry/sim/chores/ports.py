@@ -50,7 +50,8 @@ def _add_port(stage: stages.Stage) -> wish.Wish:
     fixed: object = stage.chance.choice([None, [{"ip": _address(stage)}], [{"subnet": objects.CIDR}]])
     spec = {"network": objects.NET, "uuid": PORT, "name": "door", "fixed": fixed, "project": "p1", "tags": ["blue"]}
     op = {"OP_ID": "OP_PORT_ADD", "ports": [spec]}
-    return wish.single(f"add port {PORT}: {fixed}", op, NET, {f"port {PORT}": True})
+    # Whether it is a port or a NIC later on depends on how far the chore comes.
+    return wish.single(f"add port {PORT}: {fixed}", op, NET, {f"port {PORT}": None})
 
 
 def _address(stage: stages.Stage) -> str:
