@@ -8,7 +8,8 @@
 #
 # Each node is a machine of its own for its processes (machine.sh): /var/lib/gantry and the other folders of Gantry are
 # the node's, also for the commands.  Nothing on this machine changes except for these, which `down` removes again: the
-# namespaces, DEMO_DIR, and empty folders of Gantry where this machine has none, as places for the nodes' own.
+# namespaces, DEMO_DIR, and empty folders of Gantry and an empty /etc/hosts where this machine has none, as places for
+# the nodes' own.
 #
 #   DEMO_PREFIX (gdemo)                 what the names of its namespaces begin with; ends with a letter
 #   DEMO_DIR (/var/lib/gantry-demo)     node1, node2, node3: the nodes' folders; hosts: their /etc/hosts
@@ -123,9 +124,10 @@ reach_guests() {
     [ "$1" != 1 ] || ip -n "${prefix}sw" addr add 198.51.100.1/24 dev br0
 }
 
-# Makes the folders of Gantry that this machine does not have: the nodes' own are mounted there.
+# Makes the folders of Gantry that this machine does not have, and /etc/hosts: the nodes' own are mounted there.
 make_places() {
     local folder
+    [ -e /etc/hosts ] || echo "# $place_mark" >/etc/hosts
     for folder in "${folders[@]}"; do
         [ -d "$folder" ] || { mkdir -p "$folder"; : >"$folder/$place_mark"; }
     done
@@ -134,6 +136,9 @@ make_places() {
 # Removes these folders, unless another demonstration uses them.
 remove_places() {
     local folder
+    if [ "$(cat /etc/hosts 2>/dev/null)" = "# $place_mark" ] && ! grep -qs ' /etc/hosts ' /proc/[0-9]*/mountinfo; then
+        rm /etc/hosts
+    fi
     for folder in "${folders[@]}"; do
         [ -e "$folder/$place_mark" ] || continue
         ! grep -qs " $folder " /proc/[0-9]*/mountinfo || continue

@@ -17,7 +17,7 @@ for pair in lib:/var/lib log:/var/log etc:/etc run:/run srv:/srv; do
     mkdir -p "$folder/${pair%%:*}"
     mount --bind "$folder/${pair%%:*}" "${pair#*:}/gantry"
 done
-[ ! -e /etc/hosts ] || mount --bind "$demo/hosts" /etc/hosts
+mount --bind "$demo/hosts" /etc/hosts
 [ ! -d /run/systemd ] || mount -t tmpfs -o mode=755,size=64k tmpfs /run/systemd
 
 mkdir -p "$folder/root"
