@@ -185,6 +185,32 @@ async def test_a_listener_ends_at_its_deadline_whatever_strangers_do(monkeypatch
     writer.close()
 
 
+async def test_a_receiver_ends_when_its_sender_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "IDLE_TIMEOUT_SECONDS", 0.2)
+    listener = await RealRuntime("node1").streams.listen("127.0.0.1", token="t", tls=None)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=600))
+    _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(b"t\n")
+    done, _ = await asyncio.wait([receiving], timeout=50)  # before the receiver's own end
+    assert isinstance(done.pop().exception(), TimeoutError)
+    writer.close()
+
+
+async def test_a_sender_ends_when_its_receiver_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "IDLE_TIMEOUT_SECONDS", 0.2)
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    runtime, silent = RealRuntime("node1"), await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    sending = runtime.streams.send([CAT], host="127.0.0.1", port=port, token="t", tls=None, timeout=600)
+    done, _ = await asyncio.wait([asyncio.ensure_future(sending)], timeout=50)
+    assert isinstance(done.pop().exception(), TimeoutError)
+    silent.close()
+
+
 async def test_a_sender_whose_first_byte_came_too_late_connects_again(tmp_path: Path) -> None:
     runtime, (_, client) = RealRuntime("node1"), files(tmp_path)
     connections: list[asyncio.StreamWriter] = []

@@ -19,10 +19,10 @@ TESTS = (
     *(f"tests/{area}" for area in AREAS),
     "tests/conformance",
     "tests/daemons",
+    "tests/mastership",
+    "tests/node/membership",
     "tests/operations",
     "tests/rpc",
-    "tests/sim/test_cluster.py",
-    "tests/sim/test_lease.py",
-    "tests/sim/test_mastership.py",
+    "tests/sim",
 )
 """The tests that are traced: those of the areas, and those that use them in their own process."""

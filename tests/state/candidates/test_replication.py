@@ -801,6 +801,24 @@ def test_a_master_may_be_superseded_while_only_a_minority_has_its_changes_or_a_n
         assert may_be_superseded()
 
 
+def test_a_master_that_is_deposed_while_it_ends_waits_for_no_candidate() -> None:
+    async def deposed_after(master: Master, seconds: float) -> float:
+        settling = asyncio.ensure_future(master.candidates.settle())
+        await asyncio.sleep(seconds)
+        master.candidates.depose(errors.FencedError("there is a later master"))
+        await settling
+        return master.world.clock.monotonic() - begin
+
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        master.put(1)
+        cables.slow["n2"] = 3.0
+        master.put(2)
+        begin = world.clock.monotonic()
+        assert 0.2 < world.run(deposed_after(master, 0.25)) < 0.5
+
+
 def begin_epoch(master: Master, cables: Cables, *, down: str) -> None:
     """Begin an epoch of which one candidate hears nothing."""
     master.put(1)
