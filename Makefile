@@ -43,7 +43,7 @@ export PYTHONDONTWRITEBYTECODE =
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: system-demo venv console-if-possible ## three nodes and a virtual machine on this one machine, as root
+demo: system-demo .venv/demo-stamp console-if-possible ## three nodes and a virtual machine on this one machine, as root
 	@demo/demo.sh up
 
 picture: venv ## draws the terminal in README.md with commands on the demonstration, which must be up, as root
@@ -63,15 +63,18 @@ system-demo: ## installs the Debian packages of the demonstration that are missi
 
 venv: .venv/stamp ## the virtual environment with the libraries that requirements.lock names
 
-.venv/stamp: pyproject.toml requirements.lock
+# The demonstration has the product's libraries alone: with those of the tests it takes twice as long.
+.venv/demo-stamp: EXTRAS = postgresql,pkcs11,traces
+.venv/stamp: EXTRAS = dev
+.venv/stamp .venv/demo-stamp: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "Gantry needs Python 3.11 or newer: make venv PYTHON=...; $(PYTHON): $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
 	@echo 'installing the libraries into .venv'
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@# What is imported is compiled then: a fifth of the time was spent on modules that nothing imports.
-	@$(BIN)/pip install --quiet --quiet --no-compile --retries 2 --constraint requirements.lock --editable '.[dev]' || \
+	@$(BIN)/pip install --quiet --quiet --no-compile --retries 2 --constraint requirements.lock --editable '.[$(EXTRAS)]' || \
 	{ echo 'the libraries are not installed: pip says why above; without a network it needs a folder: PIP_FIND_LINKS, PIP_NO_INDEX=1' >&2; exit 1; }
-	@touch $@
+	@touch $@ .venv/demo-stamp
 
 check: check-sources check-types ## format, lint, import contracts, banned calls, dead modules, long files, citations, language, types
 
@@ -199,12 +202,12 @@ console: .venv/console-stamp ## the web console in src/gantry/doors/console/stat
 	@tools/console.sh $(BIN)/python check test build
 
 # Builds the console if its sources have changed since; a machine that cannot get the libraries goes without.
-console-if-possible: venv
+console-if-possible: .venv/demo-stamp
 	@[ -e $(CONSOLE) ] && [ -z "$$(find console -path '*/node_modules' -prune -o -newer $(CONSOLE) -type f -print)" ] || \
 	{ echo 'building the console' && $(MAKE) --no-print-directory .venv/console-stamp && tools/console.sh $(BIN)/python; } || \
 	echo 'the console is not built: the reason is above; everything else works without it' >&2
 
-.venv/console-stamp: .venv/stamp
+.venv/console-stamp: .venv/demo-stamp
 	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[console]'
 	@touch $@
 
