@@ -1,4 +1,4 @@
-"""The lease of a master whose candidates do not know it: it learns that from their answers to a renewal alone."""
+"""The lease of a master: when it is missed, and what its renewals say of candidates that do not know the master."""
 
 import asyncio
 from typing import cast
@@ -64,3 +64,30 @@ def test_a_master_that_a_majority_knows_does_not_doubt(stranger: str) -> None:
 
 def test_a_candidate_that_knows_the_master_again_does_not_count_as_one_that_does_not() -> None:
     assert doubt_after({"n1"}, set(), {"n2"}) is None
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_the_first_lease_is_missed_only_some_time_after_it_is_needed(
+    caplog: pytest.LogCaptureFixture, *, answer: bool
+) -> None:
+    nodes = Candidates()
+    if not answer:
+        nodes.strangers_to = {"n1", "n2"}
+
+    async def scenario() -> bool:
+        candidates = replication.Candidates(machine, nodes)
+        renewed = lease.Lease(candidates, node="node0", epoch=lambda: 1)
+        renewed.start()
+        await machine.clock.sleep(10 * replication.TIMEOUT)
+        candidates.set_targets(CANDIDATES, policy=cluster_settings.Replication.MAJORITY)
+        await machine.clock.sleep(0.5 * replication.TIMEOUT)
+        assert not candidates.stalled.is_set()
+        await machine.clock.sleep(replication.TIMEOUT)
+        await renewed.close()
+        await candidates.close()
+        return candidates.stalled.is_set()
+
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node0")
+        assert build.on(world, machine, scenario()) is not answer
+        assert ("nothing can be changed until they answer" in caplog.text) is not answer

@@ -103,6 +103,8 @@ class Lease:
     async def _run(self) -> None:
         begin = self._clock.monotonic()
         while True:
+            if self._until() == float("inf"):  # the first lease is missed only from the moment when it is needed
+                begin = self._clock.monotonic()
             self._ask_all()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE_SECONDS):
