@@ -149,6 +149,13 @@ def test_nodes_that_are_offline_are_left_alone(master: DistributingMaster) -> No
     assert master.put(msgspec.structs.replace(build.NODES[2], offline=True)) == ["node1", "node2"]
 
 
+def test_a_node_that_joins_gets_the_files_when_it_has_joined(master: DistributingMaster) -> None:
+    master.start()
+    node3 = msgspec.structs.replace(master.state.node("node3"), joining=True)
+    assert master.put(node3) == ["node1", "node2"]
+    assert master.put(msgspec.structs.replace(node3, joining=False)) == EVERYBODY
+
+
 def test_a_node_that_did_not_answer_is_tried_again_until_it_does(
     master: DistributingMaster, caplog: pytest.LogCaptureFixture
 ) -> None:

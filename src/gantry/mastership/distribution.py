@@ -163,7 +163,8 @@ class _Prompt(liveness.Relay):
 
 
 def _online(state: snapshot.Snapshot) -> list[targets.Target]:
-    return [state.target(node) for node in _by_name(state) if not node.offline]
+    """Return the nodes that can be called; one that joins may not have its certificate yet, and gets its files then."""
+    return [state.target(node) for node in _by_name(state) if not (node.offline or node.joining)]
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -117,7 +117,7 @@ class Opening:
                 "connections that did not begin",
                 "a connection of %s did not begin: %s",
                 connection.peer,
-                error,
+                str(error) or type(error).__name__,
             )
         except asyncio.CancelledError:
             self._forget(connection)

@@ -118,12 +118,12 @@ _KINDS_IN_FILES = {"cluster", "nodes", "nodegroups", "networks", "instances"}
 
 
 def _content_of(state: snapshot.Snapshot, kind: str, key: str) -> object:
-    """Return the properties of an object that are in the files."""
+    """Return the properties of an object that are in the files, and whether a node can have the files."""
     match state.get(kind, key):
         case clusters.Cluster() as owner:
             return owner
         case clusters.Node() as node:
-            roles = (node.master_candidate, node.offline, node.drained, node.vm_capable)
+            roles = (node.master_candidate, node.offline, node.joining, node.drained, node.vm_capable)
             addresses = (node.primary_ip, node.secondary_ip, node.port)
             return node.name, node.group, addresses, roles, node.certificate.keys
         case clusters.NodeGroup() as group:
