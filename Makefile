@@ -201,14 +201,15 @@ docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a 
 console: .venv/console-stamp ## the web console in src/gantry/doors/console/static, after format, types and tests
 	@tools/console.sh $(BIN)/python check test build
 
-# Builds the console if its sources have changed since; a machine that cannot get the libraries goes without.
+# Builds the console if its sources have changed since. A machine that cannot get the libraries goes without; a fault fails.
 console-if-possible: .venv/demo-stamp
 	@[ -e $(CONSOLE) ] && [ -z "$$(find console -path '*/node_modules' -prune -o -newer $(CONSOLE) -type f -print)" ] || \
-	{ echo 'building the console' && $(MAKE) --no-print-directory .venv/console-stamp && tools/console.sh $(BIN)/python; } || \
+	{ echo 'building the console'; $(MAKE) --no-print-directory .venv/console-stamp && tools/console.sh $(BIN)/python; \
+	status=$$?; [ $$status -ne 1 ] || exit 1; [ $$status -eq 0 ]; } || \
 	echo 'the console is not built: the reason is above; everything else works without it' >&2
 
 .venv/console-stamp: .venv/demo-stamp
-	@$(BIN)/pip install --quiet --quiet --constraint requirements.lock --editable '.[console]'
+	@$(BIN)/pip install --quiet --quiet --retries 2 --constraint requirements.lock --editable '.[console]'
 	@touch $@
 
 man: .venv/docs-stamp ## the man pages in build/man, from the reference pages

@@ -131,7 +131,7 @@ def main() -> int:
     if lines := shortages([ROOT, temporary], lambda folder: shutil.disk_usage(folder).free):
         print(*lines, sep="\n", file=sys.stderr)
         return 1
-    if not (run_target("libraries", "venv") and run_checks(ROOT)):
+    if not (run_target("libraries", "venv", "console-if-possible") and run_checks(ROOT)):
         return 1
     unstable = run_tests(ROOT, "-n", options.workers, *DISTRIBUTION, "--durations=40")
     if unstable is None or not run_target("simulation", "simulate", f"SEEDS={options.seeds}"):

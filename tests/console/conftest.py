@@ -65,7 +65,7 @@ class ConsoleServer:
 @pytest.fixture(scope="session")
 def console_server() -> Iterator[ConsoleServer]:
     if not console.built_files():
-        pytest.fail("the console is not built: make console")
+        pytest.skip("the console is not built: make console, which make test-real requires")
     with lab.lab() as cluster:
         cluster.init()
         cluster.add_node()

@@ -52,6 +52,7 @@ def wait_for_connection(page: Page, word: str) -> None:
     expect(page.get_by_role("banner").get_by_title("read everything again")).to_have_text(word)
 
 
+@pytest.mark.round
 def test_a_wrong_password_is_explained_and_the_right_one_opens_the_overview(visitor: Visitor) -> None:
     page = visitor.open()
     fill_in(page, "alice", "wrong")
@@ -61,6 +62,7 @@ def test_a_wrong_password_is_explained_and_the_right_one_opens_the_overview(visi
     wait_for_connection(page, "live")
 
 
+@pytest.mark.round
 def test_an_instance_is_stopped_and_started_and_the_page_follows(
     visitor: Visitor, console_server: ConsoleServer
 ) -> None:
