@@ -1,4 +1,5 @@
 import asyncio
+import gc
 
 import pytest
 
@@ -33,6 +34,24 @@ async def test_a_waiter_whose_task_is_canceled_leaves_nothing_behind() -> None:
     manager.release(holder)
     await asyncio.wait([waiting])
     assert manager.owners_and_waiters() == []
+
+
+def _requests_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(each, lock_table.Request) for each in gc.get_objects())
+
+
+async def test_requests_that_have_waited_and_ended_leave_the_memory() -> None:
+    manager, before = locks.LockManager(), _requests_in_memory()
+    for _ in range(5):
+        holder = await manager.acquire(1, EXCLUSIVE)
+        waiting = asyncio.create_task(manager.acquire(2, EXCLUSIVE))
+        await asyncio.sleep(0)
+        manager.release(holder)
+        manager.release(await waiting)
+    del holder, waiting
+    await asyncio.sleep(0)
+    assert _requests_in_memory() == before
 
 
 async def test_a_waiter_that_is_granted_and_canceled_in_one_turn_gives_back() -> None:

@@ -107,6 +107,23 @@ async def test_headers_that_are_not_complete_in_time_are_answered(monkeypatch: p
     assert b"the request took too long to arrive" in answers
 
 
+async def test_headers_that_are_too_long_are_answered_in_whatever_parts_they_come() -> None:
+    async def handler(_: http_interface.Request) -> http_interface.Response:
+        raise AssertionError("the headers never end")
+
+    port, line = ports.free(), b"X-Header: %s\r\n" % (b"x" * 1012)
+    assert 64 * len(line) == limits.HEADER_BYTES
+    server = await RealRuntime("node1").network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for piece in (b"GET / HTTP/1.1\r\n", *[line] * 64):
+        writer.write(piece)
+        await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+    writer.close()
+    await server.close()
+
+
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345"
 CHUNKS = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n"

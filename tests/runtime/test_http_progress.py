@@ -61,6 +61,15 @@ def test_while_another_complete_request_waits_no_part_counts() -> None:
     assert progress.end_request(5) > 0
 
 
+def test_of_several_requests_that_came_together_the_last_bytes_decide() -> None:
+    progress = http_progress.Progress()
+    progress.receive(GET, requests=1)
+    progress.receive(POST, requests=1)
+    assert progress.end_request(0) == 0
+    # The bodies of both are not known: a body may be the beginning of a third request.
+    assert progress.end_request(5) == 1
+
+
 def test_several_complete_requests_leave_nothing() -> None:
     progress = http_progress.Progress()
     progress.receive(POST + GET, requests=2)

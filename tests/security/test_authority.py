@@ -1,7 +1,11 @@
 """The authority certifies machines only; signatures of machines: what one has signed, and what it has not."""
 
+import datetime
+
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from gantry import security
 
@@ -59,12 +63,36 @@ def test_a_certificate_is_of_one_of_the_authorities_that_are_trusted() -> None:
     assert not security.is_issued(itself, both)
 
 
+def test_a_machine_that_has_not_joined_shows_a_certificate_that_issues_nothing_and_serves_only() -> None:
+    certificate = x509.load_pem_x509_certificate(security.make_bootstrap("node1", NOW).certificate)
+    basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    usage = certificate.extensions.get_extension_for_class(x509.KeyUsage)
+    purpose = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+    assert (basic.critical, usage.critical, purpose.critical) == (True, True, True)
+    assert not basic.value.ca
+    assert not usage.value.key_cert_sign
+    assert list(purpose.value) == [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]
+
+
 def test_a_statement_is_signed_by_the_key_of_the_certificate_only(machine: tuple[bytes, bytes]) -> None:
     certificate, key = machine
     other, _ = security.make_request("node2")
     assert security.is_signed(certificate, b"statement", security.sign(key, b"statement"))
     assert not security.is_signed(certificate, b"another", security.sign(key, b"statement"))
     assert not security.is_signed(certificate, b"statement", security.sign(other, b"statement"))
+
+
+def test_a_signature_of_a_key_without_an_elliptic_curve_cannot_be_read() -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "node1")])
+    day = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, day, day + datetime.timedelta(1))
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    with pytest.raises(ValueError, match="not an elliptic curve key"):
+        security.is_signed(certificate, b"statement", "00")
 
 
 def test_a_signature_that_is_not_hex_cannot_be_read(machine: tuple[bytes, bytes]) -> None:

@@ -85,10 +85,11 @@ class Broken(http_interface.Client):
         raise NotImplementedError
 
     async def request(self, method: str, host: str, port: int, path: str, **_: object) -> http_interface.Response:
-        raise OSError(f"cannot POST https://{host}:{port}{path}\x1b[0m")
+        raise OSError(f"cannot POST https://{host}:{port}{path}\x1b[0m by HTTP/1.1")
 
 
-def test_an_error_with_the_url_in_it_is_blanked() -> None:
-    url = urls.Url.parse("https://hooks.example:8443/T0/B1?key=sesame", "it")
+@pytest.mark.parametrize("path", ["/T0/B1?key=sesame", "/"])
+def test_an_error_with_the_url_in_it_is_blanked_and_the_rest_of_it_is_not(path: str) -> None:
+    url = urls.Url.parse(f"https://hooks.example:8443{path}", "it")
     outcome = asyncio.run(attempts.attempt(Broken(), url, headers={}, body=b"", now=0.0))
-    assert outcome.reason == "the connection failed: cannot POST (blanked)[0m"
+    assert outcome.reason == "the connection failed: cannot POST (blanked)[0m by HTTP/1.1"
