@@ -160,6 +160,22 @@ def test_a_daemon_goes_on_without_its_manager_and_logs_that_once(
     ]
 
 
+def test_a_manager_that_is_away_again_is_logged_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    address = tmp_path / "notify"
+
+    async def daemon() -> None:
+        with systemd.Service({"NOTIFY_SOCKET": str(address)}) as service:
+            service.status("away")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                manager.bind(str(address))
+                service.status("back")
+            service.status("away again")
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(daemon())
+    assert len(caplog.records) == 2
+
+
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [({}, False), ({"SYSTEMD_EXEC_PID": str(os.getpid())}, True), ({"SYSTEMD_EXEC_PID": str(os.getppid())}, False)],

@@ -61,6 +61,32 @@ async def test_each_of_many_clients_at_one_moment_gets_an_answer_or_a_refusal(pa
     assert b"hello\n" in answers
 
 
+async def test_a_user_may_come_again_and_again_but_has_only_some_connections_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_server, "ROOT", -1)  # the limit is for everybody else
+    where, release = str(tmp_path / "socket"), asyncio.Event()
+
+    async def hold(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
+        try:
+            message = await reader.readuntil(b"\n")
+            await release.wait()
+        except bytestream.RefusedError:
+            message = b"refused\n"
+        writer.write(message)
+        await writer.drain()
+
+    server = unix_server.UnixServer(where, hold, limits.UnixLimits(connections=20, per_user=2))
+    await server.start(mode=0o600, limit=1 << 16)
+    clients = [asyncio.create_task(ask(where)) for _ in range(3)]
+    done, waiting = await asyncio.wait(clients, return_when=asyncio.FIRST_COMPLETED)
+    release.set()
+    assert [client.result() for client in done] == [b"refused\n"]
+    assert await asyncio.gather(*waiting) == [b"hello\n"] * 2
+    assert [await ask(where) for _ in range(10)] == [b"hello\n"] * 10
+    await server.close()
+
+
 async def test_no_more_connections_are_refused_at_a_time_than_the_limit_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

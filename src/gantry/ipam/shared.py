@@ -328,7 +328,7 @@ class Shared:
             database.close()
         subscription.check_conflicts(survey.conflicts, database.name)
 
-    async def move_in(self, url: str, *, force: bool = False) -> None:
+    async def move_in(self, url: str, *, force: bool) -> None:
         """Write all addresses into a database, which decides from now on; call ``abandon`` or ``settle`` afterwards.
 
         WrongStateError if a later master has worked on the database, except with ``force``.

@@ -192,7 +192,7 @@ def test_a_former_master_that_leaves_the_database_takes_nothing_along(
     async def scenario() -> None:
         if leaves == "by an undone job":
             await moved.switch("embedded")
-            await moved.addresses.move_in(empty_url)
+            await moved.addresses.move_in(empty_url, force=False)
         await succeed(heir, moved)
         if not heir.addresses.on:
             await heir.switch("sql", empty_url)

@@ -819,6 +819,21 @@ def test_a_master_that_is_deposed_while_it_ends_waits_for_no_candidate() -> None
         assert 0.2 < world.run(deposed_after(master, 0.25)) < 0.5
 
 
+@pytest.mark.parametrize(("slow", "down", "seconds"), [(0.3, False, 0.3), (9.0, False, 1.0), (0.001, True, 0.0)])
+def test_a_master_that_ends_waits_for_candidates_that_answer_in_time(slow: float, down: bool, seconds: float) -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        cables.slow["n2"] = slow
+        cables.down = {"n2"} if down else set()
+        master.put(2)
+        begin = world.clock.monotonic()
+        world.run(master.candidates.settle())
+        assert world.clock.monotonic() - begin == pytest.approx(seconds, abs=0.1)
+
+
 def begin_epoch(master: Master, cables: Cables, *, down: str) -> None:
     """Begin an epoch of which one candidate hears nothing."""
     master.put(1)

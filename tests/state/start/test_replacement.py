@@ -196,6 +196,16 @@ def test_pieces_are_written_into_folders_that_the_copy_does_not_have_yet(world: 
     assert machine.disk.read(f"{WHERE.replacement}/queue/serial") == b"7\n"
 
 
+def test_nothing_of_an_earlier_attempt_is_in_the_copy(world: simulated.World) -> None:
+    machine, pieces, (_, new) = _prepared(world)
+    earlier = replacement.Replacement(machine.disk, WHERE)
+    section = "journal/0000000000000099.log"
+    build.on(world, machine, earlier.write([calls.CopyPiece(name=section, offset=0, content=b"no record\n")]))
+    build.on(world, machine, _installed(machine, pieces))
+    assert not machine.disk.exists(f"{WHERE.lib}/{section}")
+    assert build.content(build.opened(world, machine).snapshot) == new
+
+
 def test_a_copy_that_is_a_checkpoint_alone_replaces_journal_and_queue_too(world: simulated.World) -> None:
     machine, pieces, _ = _prepared(world)
 

@@ -150,6 +150,18 @@ async def _start(rounds: pruning.Pruning) -> None:
     rounds.start()
 
 
+def test_rounds_that_are_stopped_remove_nothing_more() -> None:
+    with simulated.World(seed=1) as world:
+        pruned_master = PrunedMaster(world, journal="80s", archive="60s")
+        pruned_master.run(1)
+        build.on(world, pruned_master.machine, pruned_master.pruning.close())
+        build.on(world, pruned_master.machine, _start(pruned_master.pruning))
+        build.on(world, pruned_master.machine, pruned_master.pruning.close())
+        wait(world, 4000)
+        assert pruned_master.first() == 1
+        assert pruned_master.archived() == [1]
+
+
 def test_forever_removes_nothing() -> None:
     with simulated.World(seed=1) as world:
         pruned_master = PrunedMaster(world, journal="forever", archive="forever")
