@@ -327,24 +327,6 @@ def test_a_receiver_learns_which_events_are_not_kept_any_more(lab: cluster.Simul
     lab.run(scenario())
 
 
-def test_a_receiver_that_is_gone_when_it_learns_of_missing_events_gets_nothing_more(
-    lab: cluster.SimulatedCluster,
-) -> None:
-    async def scenario() -> None:
-        own = fake_receiver.Receiver(lab.master, fault=fake_receiver.answers(410))
-        await add(lab, own, events=["network"])
-        await networks(lab, 3)
-        answer = await lab.luxi("WaitForEvents", 1 << 60, 1, 0.0)
-        assert isinstance(answer, dict)
-        async with own.listening(), fake_receiver.sending(lab) as sender:
-            sender._master = _Pruned(sender._master, int(answer["serial"]))
-            await fake_receiver.until(lab, lambda: bool(own.requests))
-            await lab.world.clock.sleep(100)
-            assert [fake_receiver.parsed(request).get_type() for request in own.requests] == ["gantry.history.pruned"]
-
-    lab.run(scenario())
-
-
 class _Pruned:
     """A master whose journal begins with a serial."""
 
