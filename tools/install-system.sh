@@ -9,7 +9,8 @@ demo='qemu-system-x86 qemu-utils busybox-static iproute2 iputils-ping cpio kmod 
 
 # buildah makes the container images; podman starts them in their test, with runc, which needs neither systemd nor cgroups
 # of version 2, as crun does.
-tests='openssh-client openssh-server ovmf ganeti-htools lvm2 user-mode-linux mmdebstrap psmisc curl zstd postgresql-15 softhsm2 systemd-container dpkg-dev gnupg buildah podman runc prometheus chromium'
+# libatomic1 is for the driver of the tests' browser.
+tests='openssh-client openssh-server ovmf ganeti-htools lvm2 user-mode-linux mmdebstrap psmisc curl zstd postgresql-15 softhsm2 systemd-container dpkg-dev gnupg buildah podman runc prometheus chromium libatomic1'
 
 packages=$demo
 [ "${1-}" = demo ] || packages="$demo $tests"

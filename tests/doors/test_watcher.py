@@ -8,6 +8,7 @@ import pytest
 from gantry import errors, security
 from gantry.doors import watcher
 from gantry.rpc import luxi
+from gantry.runtime import simulated
 from gantry.sim import cluster
 
 MEMORY = "/gantry/lib/watcher.data"
@@ -237,20 +238,19 @@ def test_a_check_repairs_only_what_was_whole_at_the_last_check_that_succeeded(
     assert [(op["OP_ID"], op["whole_before"]) for ((op,),) in ops] == [("OP_CLUSTER_REPAIR_STORAGE", whole_before)]
 
 
-def test_an_instance_that_stays_down_is_started_a_few_times_and_again_when_that_is_long_ago(
-    lab: cluster.SimulatedCluster,
-) -> None:
+def test_an_instance_that_stays_down_is_started_a_few_times_and_again_when_that_is_long_ago() -> None:
     def submitted(rounds: int) -> int:
         master = Master(down=["vm1"])
         for _ in range(rounds):
-            lab.run(watcher.Watcher(lab.master, MEMORY, master=master, authority="/none").run())
-            lab.run(lab.world.clock.sleep(300))
+            world.run(watcher.Watcher(machine, "/memory", master=master, authority="/none").run())
+            world.run(world.clock.sleep(300))
         return len(master.jobs)
 
-    lab.run(lab.master.disk.write(MEMORY, msgspec.json.encode(watcher.Memory())))
-    assert submitted(2 * watcher.ATTEMPTS) == watcher.ATTEMPTS
-    lab.run(lab.world.clock.sleep(watcher.MEMORY_SECONDS))
-    assert submitted(2 * watcher.ATTEMPTS) == watcher.ATTEMPTS
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node1")
+        assert submitted(2 * watcher.ATTEMPTS) == watcher.ATTEMPTS
+        world.run(world.clock.sleep(watcher.MEMORY_SECONDS))
+        assert submitted(2 * watcher.ATTEMPTS) == watcher.ATTEMPTS
 
 
 def test_an_instance_whose_guest_runs_elsewhere_is_not_started(lab: cluster.SimulatedCluster) -> None:
