@@ -3,7 +3,8 @@
 A mutation is found in the syntax tree of the standard library and made in the text, so that all lines but the mutated
 ones stay as they are. What no test should hold is left alone: docstrings, the wording of logs and errors, type
 annotations, the declarations of classes and decorators, ``__repr__`` and ``__str__``, assertions, and a little more of
-a time or size: a timeout of 11 s instead of 10.
+a time, size or number that somebody chose: a timeout of 11 s instead of 10; and whether a time ends at its last moment
+or after it.
 """
 
 import ast
@@ -42,11 +43,21 @@ SWAPS: dict[type[ast.AST], tuple[str, str]] = {
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 """The functions that are replaced by another one."""
 
-MEASURE = re.compile(r"(seconds|timeout|bytes|limit)$", re.IGNORECASE)
-"""The names whose numbers are times or sizes, or limits of them."""
+MEASURE = re.compile(
+    r"^_?(max|most)(_|$)|(attempts|batch|block|burst|bytes|characters|count|epoch|frame|interval|kept|limit|once"
+    r"|seconds|timeout)$",
+    re.IGNORECASE,
+)
+"""The names whose numbers are times, sizes or counts that somebody chose, or limits of them."""
 
 MARGIN = 2
-"""A time or size from this number on is chosen, not known, so that one more is as good: it is not counted up."""
+"""A number of a measure from this one on is chosen, not known, so that one more is as good: it is not counted up."""
+
+NOW = {"now", "monotonic", "time"}
+"""The names of variables and methods that give the time."""
+
+MOMENTS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+"""Comparisons that differ from their swapped ones, for the time, by a moment of no length."""
 
 LOGGERS = {"log", "_log", "LOG", "logger", "_logger"}
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
@@ -247,9 +258,10 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """Swap each operator."""
+        """Swap each operator, unless it tells the time before a moment from the moment."""
         for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
-            self._swap(left, right, *SWAPS[type(operator)])
+            if not (isinstance(operator, MOMENTS) and (_tells_time(left) or _tells_time(right))):
+                self._swap(left, right, *SWAPS[type(operator)])
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
@@ -377,6 +389,12 @@ def _name(target: ast.expr) -> str:
     if isinstance(target, ast.Attribute):
         return target.attr
     return target.id if isinstance(target, ast.Name) else ""
+
+
+def _tells_time(node: ast.expr) -> bool:
+    """Return whether the value is the time, or calculated from it."""
+    names = {part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "") for part in ast.walk(node)}
+    return not names.isdisjoint(NOW)
 
 
 def _is_number(node: ast.expr) -> bool:
