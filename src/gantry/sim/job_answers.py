@@ -7,7 +7,13 @@ import msgspec
 from gantry.jobs import queue
 from gantry.sim import facts
 
-LEFT_OVER = ("remove disk", "could not undo: create disk", "could not undo: rename disk")
+LEFT_OVER = (
+    "remove disk",
+    "could not undo: create disk",
+    "could not undo: rename disk",
+    "could not undo: take snapshots",
+    "a snapshot of",
+)
 """Parts of the warnings after which a disk may be left over."""
 NO_EFFECT = "OpPrereqError"
 """The class of errors that mean that nothing was changed, unless the job's log has a step that began."""
