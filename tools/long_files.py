@@ -21,6 +21,7 @@ REASONS = {
     "node/hypervisors/kvm/driver.py": "one class, which answers each method of the hypervisor's interface",
     "node/membership/replica.py": "one replica: each call reads and replaces the same cached contents under one lock",
     "operations/instance/create.py": "one logical unit, with the choice of nodes and the draft that only it uses",
+    "rpc/calls/__init__.py": "the names of all calls and messages, each imported and offered, and nothing else",
     "sim/faults.py": "the table of faults, each with its beginning and its end",
     "state/store/transaction.py": "the one place where the state changes: commit, group and journal share its order",
 }

@@ -148,6 +148,9 @@ class Machine:
                 )
             case calls.NodeVerify():
                 return self.complaints
+            case calls.FileList():
+                mine = {path: size for path, size in self.disks.items() if path.startswith("/file/")}
+                return tuple(calls.DiskFile(path, size) for path, size in sorted(mine.items()))
             case calls.LvList():
                 return tuple(self.volumes.get(call.group, ()))
             case calls.WriteSsconf():

@@ -7,6 +7,8 @@ such a volume always has one stripe.
 See contracts/configuration.md#disk-parameters.
 """
 
+from typing import Literal
+
 from gantry.model.declarations import Parameter
 
 DRBD: dict[str, Parameter] = {
@@ -39,7 +41,7 @@ SHARED = ("sharedfile", "ext")
 ALWAYS_ACTIVE = ("file", "sharedfile")
 """The templates whose disks need no activation."""
 
-BY_NAME = ("file", "sharedfile")
+BY_NAME: tuple[Literal["file", "sharedfile"], ...] = ("file", "sharedfile")
 """The templates whose disks are in a folder with the name of the instance."""
 
 META_SIZE = 128

@@ -13,14 +13,16 @@ from gantry.node import call_table, drivers
 from gantry.node.daemon import disk_calls
 from gantry.node.storage import external, file, lvm, programs, qcow2_export
 from gantry.rpc import calls
+from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
 
 
 class Slow(file.FileStorage):
     """Files whose making takes a while, and counts how many are made at once."""
 
-    def __init__(self, runtime: RealRuntime, folder: Path) -> None:
-        super().__init__(runtime, str(folder / "files"), views=qcow2_export.Views(runtime, str(folder / "views")))
+    def __init__(self, runtime: RealRuntime, folders: paths.Paths) -> None:
+        views = qcow2_export.Views(runtime, f"{folders.run}/views")
+        super().__init__(runtime, folders.file_storage, views=views)
         self.busy: dict[str, int] = {}
         self.most = 0
         self.begun = asyncio.Event()
@@ -39,13 +41,15 @@ class Slow(file.FileStorage):
 
 class DiskDaemon:
     def __init__(self, folder: Path) -> None:
-        runtime = storages.runtime()
-        self.files = Slow(runtime, folder)
+        runtime, folders = storages.runtime(), paths.Paths.below(str(folder))
+        self.files = Slow(runtime, folders)
         self.table = call_table.Table()
         registry = drivers.Registry(RealRuntime("node1"), storage={"file": self.files})
         providers = external.Providers(runtime, [str(folder / "extstorage")])
         volumes = lvm.Lvm(programs.Programs(runtime))
-        disk_calls.Disks(registry, volumes=volumes, providers=providers).add_to(self.table)
+        disk_calls.Disks(registry, disk=runtime.disk, folders=folders, volumes=volumes, providers=providers).add_to(
+            self.table
+        )
         self.disk = storages.Storage("file", self.files, "file").disk()
 
     async def call(self, call: calls.Call[object]) -> object:
@@ -106,6 +110,22 @@ async def test_the_life_of_a_disk_by_its_calls(node: DiskDaemon) -> None:
     await node.call(calls.BlockdevRemove(disk=node.disk, owner=storages.OWNER))
     assert await node.call(calls.BlockdevFind(disk=node.disk)) is None
     assert await node.call(calls.ExtstorageDiagnose()) == ()
+
+
+async def test_files_where_disks_lie_are_listed_disks_or_not(node: DiskDaemon) -> None:
+    assert await node.call(calls.FileList(kind="file")) == ()
+    node.files.proceed.set()
+    await node.call(calls.BlockdevCreate(disk=node.disk, owner=storages.OWNER))
+    disk = Path(node.disk.logical_id[-1])
+    disk.with_name("d0.snap").write_bytes(b"a")
+    disk.with_name("nowhere").symlink_to("missing")
+    disk.with_name("folder").mkdir()
+    disk.parent.with_name("beside").write_bytes(b"a")
+    assert await node.call(calls.FileList(kind="file")) == (
+        calls.DiskFile(str(disk), node.disk.size),
+        calls.DiskFile(f"{disk}.snap", 1),
+    )
+    assert await node.call(calls.FileList(kind="sharedfile")) == ()
 
 
 def _mirrored(disk: calls.Disk) -> Iterator[calls.Call[object]]:

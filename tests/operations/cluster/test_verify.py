@@ -240,6 +240,29 @@ async def test_volumes_of_instances_that_do_not_exist_are_reported(mirrored: bui
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "strange"),
+    [("file", ["node1 left", "node2 d1", "node2 left"]), ("sharedfile", ["node1 left"])],
+)
+async def test_files_that_are_not_disks_are_warned_of_shared_ones_once(
+    lab: build.MemoryCluster, kind: str, strange: list[str]
+) -> None:
+    disk = msgspec.structs.replace(build.DISK, dev_type=kind)
+    lab.put(
+        msgspec.structs.replace(build.OWNER, candidate_pool_size=1, enabled_disk_templates=(kind,)),
+        msgspec.structs.replace(build.VM, disks=(disk,)),
+    )
+    for node in ("node1", "node2"):
+        lab.machine(node).disks |= {"/file/vm1/d1": 64, "/file/vm1/left": 60}
+    assert await complaints(lab) == []
+    sizes = {"d1": 64, "left": 60}
+    assert [line for line in lab.log.lines if "belongs to no disk" in line] == [
+        f"  - WARNING: node {node}: file /file/vm1/{name} ({sizes[name]} MiB) belongs to no disk of the cluster; "
+        "remove it, or adopt it"
+        for node, name in (each.split() for each in strange)
+    ]
+
+
 async def test_memory_that_is_missing_if_another_node_fails_is_found(mirrored: build.MemoryCluster) -> None:
     keeper = mirrored.machine("node3")
     keeper.status = msgspec.structs.replace(keeper.status, memory_free=512)

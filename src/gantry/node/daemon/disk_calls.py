@@ -10,15 +10,26 @@ import weakref
 from collections.abc import AsyncIterator
 
 from gantry.node import call_table, drivers
-from gantry.node.storage import external, lvm
+from gantry.node.storage import external, file, lvm
 from gantry.rpc import calls
+from gantry.runtime import interface, paths
 
 
 class Disks:
     """The disk calls of a node."""
 
-    def __init__(self, registry: drivers.Registry, *, volumes: lvm.Lvm, providers: external.Providers) -> None:
+    def __init__(
+        self,
+        registry: drivers.Registry,
+        *,
+        disk: interface.Disk,
+        folders: paths.Paths,
+        volumes: lvm.Lvm,
+        providers: external.Providers,
+    ) -> None:
         self._registry = registry
+        self._disk = disk
+        self._file_folders = {file.OWN: folders.file_storage, file.SHARED: folders.shared_file_storage}
         self._lvm = volumes
         self._providers = providers
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -47,6 +58,7 @@ class Disks:
         table.add(calls.BlockdevAddchildren, self._attach)
         table.add(calls.BlockdevRemovechildren, self._detach)
         table.add(calls.BlockdevPauseResumeSync, self._pause)
+        table.add(calls.FileList, self._list_files)
         table.add(calls.LvList, lambda call: self._lvm.volumes(call.group))
         table.add(calls.VgList, lambda call: self._lvm.groups())
         table.add(calls.VgReduce, lambda call: self._lvm.reduce(call.group, force=call.force))
@@ -68,6 +80,9 @@ class Disks:
 
     async def _choose_volumes(self, call: calls.BlockdevPlace) -> tuple[tuple[str, ...], ...]:
         return await self._registry.block_device(call.dev_type).choose_volumes(call.disks)
+
+    async def _list_files(self, call: calls.FileList) -> tuple[calls.DiskFile, ...]:
+        return file.files(self._disk, self._file_folders[call.kind])
 
     async def _create(self, call: calls.BlockdevCreate) -> str:
         async with self._locked_driver(call.disk) as driver:

@@ -98,6 +98,8 @@ def node(
         accelerators=accelerators,
         disks=disk_calls.Disks(
             node_drivers,
+            disk=runtime.disk,
+            folders=folders,
             volumes=lvm.Lvm(programs.Programs(runtime)),
             providers=external.Providers(runtime, folders.storage_providers),
         ),

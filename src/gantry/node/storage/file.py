@@ -15,7 +15,7 @@ A link may lead to another disk's file: ``create`` and ``adopt`` refuse symbolic
 
 import errno
 import os.path
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -227,17 +227,10 @@ class FileStorage:
         file = self._disk.status(path)
         if file.links == 1 and not self._is_link(path):
             return ()
-        folders = [f"{self._root}/{name}" for name in self._disk.names(self._root)]
-        paths = [
-            f"{folder}/{name}"
-            for folder in folders
-            if self._disk.exists(folder) and self._disk.status(folder).is_directory
-            for name in self._disk.names(folder)
-        ]
         return tuple(
             other
-            for other in paths
-            if other != path and self._disk.exists(other) and self._disk.status(other).identity == file.identity
+            for other, status in _statuses(self._disk, self._root)
+            if other != path and status.identity == file.identity
         )
 
     async def activate(self, disk: calls.Disk, *, primary: bool) -> str:
@@ -326,6 +319,22 @@ class FileStorage:
         """Raise EnvironmentFaultError or OSError if the folder is missing; a node's own folder is created first."""
         await self.storage(name)
         return []
+
+
+def files(disk: interface.Disk, root: str) -> tuple[calls.DiskFile, ...]:
+    """Return the files that lie where the disks of a storage do, sorted by path; none without the storage's folder."""
+    statuses = _statuses(disk, root) if disk.exists(root) else ()
+    listed = (calls.DiskFile(path, -(-status.size // MIB)) for path, status in statuses if not status.is_directory)
+    return tuple(sorted(listed, key=lambda each: each.path))
+
+
+def _statuses(disk: interface.Disk, root: str) -> Iterator[tuple[str, interface.FileStatus]]:
+    """Yield what lies where the disks of a storage do; a link has the status of the file to which it leads."""
+    for folder in (f"{root}/{name}" for name in disk.names(root)):
+        if disk.exists(folder) and disk.status(folder).is_directory:
+            for path in (f"{folder}/{name}" for name in disk.names(folder)):
+                if disk.exists(path):
+                    yield path, disk.status(path)
 
 
 def _draft(path: str) -> str:

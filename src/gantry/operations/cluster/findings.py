@@ -3,7 +3,7 @@
 See contracts/commands.md#cluster-verify.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from gantry.address import ranges
@@ -26,8 +26,8 @@ LAG_SECONDS = 900.0
 class Finding:
     """A finding of verify: the error code, the kind and name of the object, the problem.
 
-    The codes ENETWORKPOOL, ENODEJOIN, EINSTANCECONFLICT, EINSTANCEDEVICES, EINSTANCEUNWANTED and EWEBHOOK are Gantry's
-    own. A warning does not make verify fail.
+    The codes ENETWORKPOOL, ENODEJOIN, ENODEORPHANFILE, EINSTANCECONFLICT, EINSTANCEDEVICES, EINSTANCEUNWANTED and
+    EWEBHOOK are Gantry's own. A warning does not make verify fail.
 
     See contracts/commands.md#cluster-verify.
     """
@@ -182,6 +182,25 @@ def check_volumes(
             if owner_names and (answer.target.uuid, group, volume.name) not in owners:
                 message = f"volume {group}/{volume.name} is unknown; it was created for instance {owner_names[0]}"
                 yield Finding("ENODEORPHANLV", "node", answer.target.name, message)
+
+
+def check_files(
+    answers: Sequence[targets.Answer[tuple[calls.DiskFile, ...]]], known: Set[tuple[str, str]], *, shared: bool
+) -> Iterator[Finding]:
+    """Report files in a storage of disks that are not disks of the cluster, a ``shared`` storage's once.
+
+    It is a warning: somebody may have put them there, to adopt them.
+    """
+    paths = {path for _, path in known}
+    reported: set[str] = set()
+    for answer in answers:
+        for file in answer.value or ():
+            if (file.path in paths if shared else (answer.target.uuid, file.path) in known) or file.path in reported:
+                continue
+            if shared:
+                reported.add(file.path)
+            message = f"file {file.path} ({file.size} MiB) belongs to no disk of the cluster; remove it, or adopt it"
+            yield Finding("ENODEORPHANFILE", "node", answer.target.name, message, is_warning=True)
 
 
 def check_memory(

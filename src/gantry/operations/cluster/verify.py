@@ -89,6 +89,13 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             asking = (self._about_disks(target, calls.LvList(group=group)) for target in answering)
             answers = await asyncio.gather(*asking)
             good &= self._report(findings.check_volumes(answers, group, owners))
+        log.info("* Verifying orphan files")
+        paths = disk_spec.paths_of_files(snapshot)
+        for kind in templates.BY_NAME:
+            if kind in snapshot.the_cluster.enabled_disk_templates:
+                asking_files = (self._about_disks(target, calls.FileList(kind=kind)) for target in answering)
+                listed = await asyncio.gather(*asking_files)
+                good &= self._report(findings.check_files(listed, paths, shared=kind == "sharedfile"))
         log.info("* Verifying N+1 Memory redundancy")
         needed = {target.uuid: builtin_allocator.reserve(snapshot, snapshot.nodes[target.uuid]) for target in answering}
         with_reserve = [target for target in answering if needed[target.uuid]]

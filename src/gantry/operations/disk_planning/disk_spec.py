@@ -119,6 +119,19 @@ def owners_of_volumes(snapshot: states.Snapshot) -> dict[tuple[str, str, str], s
     return {(node, *volume): name for name, nodes, disks in owners for node in nodes for volume in volumes_of(disks)}
 
 
+def paths_of_files(snapshot: states.Snapshot) -> set[tuple[str, str]]:
+    """Return where file-based disks are, those of instances and detached ones, each as node UUID and path."""
+    placed = [(vm.nodes, vm.disks) for vm in snapshot.instances.values()]
+    placed += [(detached.nodes, (detached.disk,)) for detached in snapshot.disks.values()]
+    return {
+        (node, disk.logical_id[-1])
+        for nodes, disks in placed
+        for node in nodes
+        for disk in disks
+        if disk.dev_type in templates.BY_NAME
+    }
+
+
 @dataclass(frozen=True)
 class Maker:
     """Creates disks of one template for nodes (UUIDs, the primary node first)."""

@@ -257,6 +257,20 @@ class LvList(Call[tuple[Volume, ...]], frozen=True):
     group: Name
 
 
+class DiskFile(Message, frozen=True):
+    """A file in a storage of file-based disks, with its size in MiB, rounded up."""
+
+    path: str
+    size: int
+
+
+class FileList(Call[tuple[DiskFile, ...]], frozen=True):
+    """List the files of a storage (``file`` or ``sharedfile``) that lie where disks do, sorted by path."""
+
+    READS: ClassVar[bool] = True
+    kind: Literal["file", "sharedfile"]
+
+
 class PhysicalVolume(Message, frozen=True):
     """A physical volume that is there; ``allocatable`` while new volumes may take extents of it."""
 
