@@ -1,6 +1,6 @@
 """Releases a version: ``make release VERSION=1.0.0`` runs these steps, with the builds between them.
 
-    python -m tools.packaging.release begin VERSION [--key KEY]     version, changelogs, commit, tag
+    python -m tools.packaging.release begin VERSION [--key KEY]     version, changelogs, its state, commit, tag
     python -m tools.packaging.release sign [--key KEY]              SHA256SUMS of dist, and its signature
 
 ``KEY`` is the name of a key of GnuPG; the default is GnuPG's own. ``begin`` leaves out what HEAD has of the
@@ -20,6 +20,7 @@ from pathlib import Path
 VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 HAS_VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 SUMS = "SHA256SUMS"
+ROOT = Path(__file__).parents[2]
 
 
 class ReleaseError(Exception):
@@ -80,6 +81,11 @@ def _write_version(version: str, checkout: Path) -> None:
     source.write_text(HAS_VERSION.sub(f'__version__ = "{version}"', text))
     _add_to_debian(checkout / "debian/changelog", version)
     _output(sys.executable, "-m", "towncrier", "build", "--yes", "--version", version, checkout=checkout)
+    # Later versions are tested to read what this one writes.
+    kept = checkout / "tests/released"
+    kept.mkdir(parents=True, exist_ok=True)
+    _output(sys.executable, "-m", "tools.released_state", str(kept), checkout=ROOT)
+    _output("git", "add", str(kept), checkout=checkout)
 
 
 def _add_to_debian(changelog: Path, version: str) -> None:
@@ -111,12 +117,11 @@ def main() -> None:
     parser.add_argument("version", nargs="?", default="")
     parser.add_argument("--key", default="", help="the name of a key of GnuPG")
     options = parser.parse_args()
-    checkout = Path(__file__).parents[2]
     try:
         if options.step == "begin":
-            begin(options.version, options.key, checkout=checkout)
+            begin(options.version, options.key, checkout=ROOT)
         else:
-            sign(checkout / "dist", options.key)
+            sign(ROOT / "dist", options.key)
     except ReleaseError as error:
         sys.exit(f"release: {error}")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import released_state
 from tools.packaging import release, tree
 
 KEY = "Release <release@gantry.example>"
@@ -65,6 +66,8 @@ def test_a_release_is_in_all_files_and_tagged(checkout: Path) -> None:
     changelog = (checkout / "CHANGELOG.md").read_text()
     assert re.search(rf"^## {NEW} - .*\n\n### Added\n\n- Release versions\.$", changelog, re.MULTILINE)
     assert not (checkout / "changes/001.added.md").exists()
+    (kept,) = (checkout / "tests/released").iterdir()
+    assert {"node1", "node2", "node3"} == released_state.read(kept).disks.keys()
     assert git(checkout, "status", "--porcelain") == ""
     git(checkout, "verify-tag", f"v{NEW}")
 
