@@ -59,6 +59,35 @@ async def test_without_a_shutdown_it_is_not_stopped_at_all(lab: build.MemoryClus
     assert order(lab) == ["BlockdevSnapshot", "StreamSend", "BlockdevRemove"]
 
 
+@pytest.mark.parametrize("failure", [errors.RemoteError("no answer"), errors.NoRoomError("no room")])
+async def test_snapshots_that_were_taken_before_a_failure_are_removed(
+    lab: build.MemoryCluster, monkeypatch: pytest.MonkeyPatch, failure: errors.GantryError
+) -> None:
+    second = msgspec.structs.replace(build.DISK, uuid="d2", logical_id=("file", "/file/vm1/d2"))
+    lab.put(msgspec.structs.replace(vm(lab), disks=(build.DISK, second)))
+    run_it(lab)
+    machine, answer = lab.machine("node1"), build.Machine.answer
+    lost = [failure]
+
+    def lose(self: build.Machine, call: calls.Call[object]) -> object:
+        if isinstance(call, calls.BlockdevSnapshot) and call.disk.uuid == "d2" and lost:
+            if isinstance(failure, errors.RemoteError):
+                answer(self, call)
+            raise lost.pop()
+        return answer(self, call)
+
+    monkeypatch.setattr(build.Machine, "answer", lose)
+    before = dict(machine.disks)
+    plan = await lab.plan(EXPORT)
+    (step,) = (step for step in plan.steps if step.text.startswith("take snapshots"))
+    with pytest.raises(type(failure)):
+        await lab.do(step)
+    await lab.undo(step)
+    assert machine.disks == before
+    removed = [call.disk.logical_id[-1] for call in lab.nodes.calls_of(calls.BlockdevRemove)]
+    assert len(removed) == 1 + isinstance(failure, errors.RemoteError)
+
+
 async def test_one_that_is_down_is_neither_stopped_nor_started(lab: build.MemoryCluster) -> None:
     await lab.run(EXPORT)
     assert order(lab) == ["StreamSend"]

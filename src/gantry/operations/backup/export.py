@@ -6,7 +6,6 @@ both are copied as they are (contracts/os-interface.md#scripts); an OS with only
 export replaces an older export of the same instance, on whichever node that is.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
@@ -122,7 +121,11 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
 
 @dataclass
 class _Copy:
-    """The steps of one export; ``devices`` are copied: the disks, or their snapshots after they were made."""
+    """The steps of one export; ``devices`` are copied: the disks, or their snapshots after they were made.
+
+    ``taken`` has the snapshots that there are. Of ``unsure``, a disk and a UUID, there may be a snapshot too: the node
+    has not answered.
+    """
 
     environment: base.Environment
     op: opcodes.BackupExport
@@ -131,6 +134,8 @@ class _Copy:
     facts: Facts
     devices: list[calls.Disk] = field(default_factory=list)
     uuids: list[str] = field(default_factory=list)
+    taken: list[calls.Disk] = field(default_factory=list)
+    unsure: tuple[calls.Disk, str] | None = None
     transfers: list[transfer.Transfer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -170,30 +175,40 @@ class _Copy:
 
     async def _take(self) -> None:
         """Take snapshots of all disks, or of none if the storage cannot make them."""
-        snapshots: list[calls.Disk] = []
         for disk, uuid in zip(self.whole.disks, self.uuids, strict=True):
-            ask = calls.BlockdevSnapshot(disk=disk, name=f"{disk.uuid}.{uuid}.snap")
+            self.unsure = disk, uuid
             try:
-                kind, logical_id = await self.environment.nodes.call(self.source, ask)
-            except errors.WrongStateError as error:
-                await self._remove(snapshots)
-                if not self.op.shutdown:
+                self.taken.append(await self._snapshot(disk, uuid))
+            except errors.RemoteError:
+                raise
+            except errors.GantryError as error:
+                self.unsure = None
+                await self._remove_taken()
+                if not isinstance(error, errors.WrongStateError) or not self.op.shutdown:
                     raise
                 self.environment.log.info(f"{self.vm.name} stays stopped for the whole copy: {error.message}")
                 return
-            snapshots.append(
-                structs.replace(disk, uuid=uuid, dev_type=kind, logical_id=logical_id, children=(), mirror=None)
-            )
-        self.devices = snapshots
+            self.unsure = None
+        self.devices = list(self.taken)
+
+    async def _snapshot(self, disk: calls.Disk, uuid: str) -> calls.Disk:
+        """Take a snapshot of a disk, or return the one that was taken; WrongStateError if the storage cannot."""
+        ask = calls.BlockdevSnapshot(disk=disk, name=f"{disk.uuid}.{uuid}.snap")
+        kind, logical_id = await self.environment.nodes.call(self.source, ask)
+        return structs.replace(disk, uuid=uuid, dev_type=kind, logical_id=logical_id, children=(), mirror=None)
 
     async def _drop(self) -> None:
-        if self._has_snapshots():
-            await self._remove(self.devices)
+        await self._remove_taken()
+        if self.unsure is not None:
+            # If there is one, asking again returns it.
+            self.taken.append(await self._snapshot(*self.unsure))
+            await self._remove_taken()
         self.devices = list(self.whole.disks)
 
-    async def _remove(self, disks: Sequence[calls.Disk]) -> None:
-        for disk in disks:
-            await self.environment.nodes.call(self.source, calls.BlockdevRemove(disk=disk, owner=self.vm.name))
+    async def _remove_taken(self) -> None:
+        for snapshot in list(self.taken):
+            await self.environment.nodes.call(self.source, calls.BlockdevRemove(disk=snapshot, owner=self.vm.name))
+            self.taken.remove(snapshot)
 
     def copies(self, target: targets.Target) -> list[base.Step]:
         """Return the steps that copy, one for each disk; a failure discards what has been copied."""
@@ -256,7 +271,7 @@ class _Copy:
         """Remove the snapshots; the complete export is kept if that fails."""
         if self._has_snapshots():
             try:
-                await self._remove(self.devices)
+                await self._remove_taken()
             except errors.GantryError as error:
                 self.environment.log.warning(f"a snapshot of {self.vm.name} remains on {self.source.name}: {error}")
 
