@@ -240,6 +240,26 @@ def test_http_pieces_arrive_as_they_are_sent_and_the_server_notices_the_end(driv
     drive(check)
 
 
+def test_a_request_waits_for_all_pieces_of_its_answer(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            yield b"two "
+            await runtime.clock.sleep(0.01)
+            yield b"three"
+
+        async def handler(request: http_interface.Request) -> http_interface.Response:
+            return http_interface.Response(200, b"one ", pieces=pieces())
+
+        server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
+        client = runtime.network.http_client(tls=None)
+        answer = await client.request("GET", "127.0.0.1", port, "/", timeout=60)
+        assert (answer.status, answer.body, answer.pieces) == (200, b"one two three", None)
+        await client.close()
+        await server.close()
+
+    drive(check)
+
+
 def test_http_pieces_raise_an_os_error_when_the_server_fails_or_closes(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         async def pieces(fails: bool) -> AsyncGenerator[bytes, None]:

@@ -68,6 +68,23 @@ def test_an_entrance_takes_one_client_and_listens_no_longer(drive: Drive) -> Non
     drive(check)
 
 
+def test_an_entrance_that_is_closed_closes_the_connections_that_wait_at_it(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        entrance = await runtime.network.listen_once(HOST, token="t", tls=None, limit=LIMIT)
+        _, writer = await runtime.network.connect_port(HOST, entrance.port, tls=None, limit=LIMIT)
+        writer.write(b"t\n")
+        strangers = [await runtime.network.connect_port(HOST, entrance.port, tls=None, limit=LIMIT) for _ in range(2)]
+        _, own_writer = await entrance.accept(timeout=60)
+        for reader, stranger in strangers:
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 60) == b""
+            stranger.close()
+        own_writer.close()
+        writer.close()
+
+    drive(check)
+
+
 def test_an_entrance_without_a_client_ends_after_its_time(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         entrance = await runtime.network.listen_once(HOST, token="t", tls=None, limit=LIMIT)

@@ -1,6 +1,7 @@
 """What only the simulated runtime does: virtual time, faults, and the same run from the same seed."""
 
 import asyncio
+import datetime
 import errno
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -102,6 +103,59 @@ def test_a_closed_world_has_no_task_even_if_the_end_of_one_begins_another() -> N
         world.run(asyncio.sleep(1))
     assert len(tasks) > 1
     assert all(task.done() for task in tasks)
+
+
+def test_a_closed_world_has_no_task_of_a_stopped_daemon() -> None:
+    ended = list[str]()
+
+    async def daemon(machine: SimulatedRuntime) -> None:
+        try:
+            await machine.clock.sleep(3600)
+        finally:
+            ended.append(machine.host)
+
+    with World(seed=1) as world:
+        for name in ("a", "b"):
+            machine = world.machine(name)
+            pid = launched(machine, daemon(machine))
+            world.run(asyncio.sleep(1))
+            machine.processes.signal(pid, signal.SIGSTOP)
+    assert ended == ["a", "b"]
+
+
+def test_a_world_begins_in_the_morning_of_15_january_2027(world: World) -> None:
+    begin = datetime.datetime(2027, 1, 15, 8, tzinfo=datetime.UTC)
+    assert world.clock.now() == world.machine("one").clock.now() == begin.timestamp()
+
+
+def test_a_callback_that_fails_is_reported_and_the_loop_continues(world: World) -> None:
+    reports = list[dict[str, object]]()
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    async def scenario() -> None:
+        world.loop.set_exception_handler(lambda _, context: reports.append(context))
+        for error in (ValueError("first"), asyncio.CancelledError("second")):
+            world.loop.call_soon(fail, error)
+        await world.clock.sleep(1)
+
+    world.run(scenario())
+    assert [repr(report["exception"]) for report in reports] == ["ValueError('first')", "CancelledError('second')"]
+    assert "Exception in callback" in str(reports[0]["message"])
+    assert isinstance(reports[0]["handle"], asyncio.Handle)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_callback_that_exits_ends_the_run(world: World, error: BaseException) -> None:
+    def leave() -> None:
+        raise error
+
+    world.loop.call_soon(leave)
+    with pytest.raises(type(error)) as caught:
+        world.run(world.clock.sleep(1))
+    assert caught.value is error
+    assert world.clock.monotonic() == 0
 
 
 def test_sets_of_tasks_have_the_order_of_creation(world: World) -> None:
@@ -320,6 +374,36 @@ def test_each_open_file_and_open_disk_reports_a_failed_sync_once(world: World) -
     third = world.run(disk.append_file("/journal"))
     assert not fails(third.append(b"kept"))
     assert disk.stable("/journal") == b"kept"
+
+
+@pytest.mark.parametrize("crashed", [False, True], ids=["running", "crashed"])
+def test_a_failed_sync_that_was_not_reported_is_forgotten_at_the_next_boot(world: World, crashed: bool) -> None:
+    machine = world.machine("one")
+    disk = machine.disk
+
+    async def lose() -> None:
+        file = await disk.append_file("/journal")
+        disk.delay = (0.005, 0.005)
+        appending = machine.spawn(file.append(b"lost"))
+        await asyncio.sleep(0.001)
+        world.kill("one")
+        await asyncio.wait([appending])
+        disk.fail_sync = True
+        with pytest.raises(OSError):
+            await disk.sync("/")
+        disk.fail_sync = False
+
+    world.run(lose())
+    if crashed:
+        world.crash("one")
+    file = world.run(disk.append_file("/journal"))
+    if crashed:
+        world.run(file.append(b"kept"))
+        assert disk.stable("/journal") == disk.read("/journal")
+    else:
+        with pytest.raises(OSError) as caught:
+            world.run(file.append(b"kept"))
+        assert caught.value.errno == errno.EIO
 
 
 def test_flipped_byte_stays_flipped_after_a_crash(world: World) -> None:
@@ -734,6 +818,26 @@ def test_timers_of_a_stopped_daemon_end_in_their_order_or_when_they_are_due(worl
 
     world.run(scenario())
     assert order == [("first", 5.5), ("second", 5.5), ("third", 5.5), ("later", 9.0)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_cancels_a_daemon_that_does_not_handle_it(world: World, number: signal.Signals) -> None:
+    machine = world.machine("a")
+
+    async def scenario() -> None:
+        daemon = machine.launch(["daemon"], machine.clock.sleep(60))
+        await world.clock.sleep(0.5)
+        machine.processes.signal(daemon.boot.pid, number)
+        await asyncio.wait([daemon.task], timeout=1)
+        assert daemon.task.cancelled()
+        assert not machine.processes.alive(daemon.boot.pid)
+
+    world.run(scenario())
+
+
+def test_a_program_of_a_guest_is_called_without_systemd(world: World) -> None:
+    arguments = ["/bin/vm", "-name", "web"]
+    assert world.run(world.machine("a").processes.in_scope("web", arguments)) == arguments
 
 
 def test_a_stopped_daemon_can_be_killed(world: World) -> None:
