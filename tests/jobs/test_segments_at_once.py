@@ -86,6 +86,7 @@ class SegmentJobs(simulated_jobs.SimulatedJobs):
             ledger=self.kept.ledger,
             authority=build.Authority(),
             runtime=self.runtime,
+            submit=lambda many, submitter: self.queue.submit_many(many, submitter=submitter),
         )
         self.processor = processor.Processor(self.book, self.locks, units=units.REGISTRY, services=services)
         self.queue = queue.Queue(self.book, self.processor, self.runtime, archived=self.archived.get, limit=self.limit)

@@ -254,7 +254,11 @@ class Trial:
         with simulated.World(seed=1) as world:
             runtime = world.machine("node1")
             services = environment.Services(
-                nodes=nodes, ledger=self.store.ledger, authority=build.Authority(), runtime=runtime
+                nodes=nodes,
+                ledger=self.store.ledger,
+                authority=build.Authority(),
+                runtime=runtime,
+                submit=cast("environment.Submit", None),
             )
             book = records.Records(self.store, runtime.clock)
             runner = processor.Processor(book, locks.LockManager(), units={type(self.op): unit}, services=services)

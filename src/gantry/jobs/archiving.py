@@ -32,12 +32,9 @@ class Archiving:
         self._waited_for: collections.deque[records.Record] = collections.deque()
         self._tidying: asyncio.Task[None] | None = None
 
-    def stop(self) -> list[asyncio.Task[None]]:
-        """Cancel what works in the background, and return it."""
-        tasks = [self._tidying] if self._tidying else []
-        for task in tasks:
-            task.cancel()
-        return tasks
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """Return what works in the background."""
+        return [self._tidying] if self._tidying else []
 
     def keep(self, record: records.Record) -> None:
         """Keep a job that a client waited for among the last ``RECENT``; older ones are archived in the background."""

@@ -24,13 +24,6 @@ Submit = Callable[
 """Submits jobs of a submitter (``jobs.queue``)."""
 
 
-async def _no_queue(
-    jobs_to_submit: Sequence[Sequence[opcodes.AnyOpcode]], submitter: access.Subject | None
-) -> list[int | errors.GantryError]:
-    del submitter
-    raise errors.InternalError(f"there is no queue to submit {len(jobs_to_submit)} jobs to")
-
-
 @dataclass(frozen=True)
 class Services:
     """What all units of a master share.
@@ -44,8 +37,8 @@ class Services:
     ledger: embedded.Ledger
     authority: base.Authority
     runtime: interface.Runtime
+    submit: Submit
     past: history.History | None = None
-    submit: Submit = _no_queue
     programs: allocators.Programs = field(default_factory=allocators.Programs)
     has_hooks: Callable[[str], bool] = lambda _: True
     addresses: shared.Shared | None = None

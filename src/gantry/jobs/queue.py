@@ -35,9 +35,6 @@ OPCODE_LIMIT = 500
 
 RESTARTED = "the master daemon was restarted while the job ran"
 
-_RUNNING_BEFORE_INIT = 20
-
-
 Ops = Sequence[opcodes.AnyOpcode]
 Submitter = access.Subject | None
 Archived = Callable[[int], model.Job | None]
@@ -117,7 +114,7 @@ class Queue:
     async def close(self) -> None:
         """Stop: started jobs are aborted, nothing is stored any more."""
         self._closed = True
-        tasks = [*self._tasks.values(), *self._archiving.stop()]
+        tasks = [*self._tasks.values(), *self._archiving.tasks()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -167,8 +164,7 @@ class Queue:
         return 0 if self._closed or self._ready else self._most_started() - len(self._tasks)
 
     def _most_started(self) -> int:
-        owner = self._book.store.snapshot.cluster
-        return owner.max_running_jobs if owner else _RUNNING_BEFORE_INIT
+        return self._book.store.snapshot.the_cluster.max_running_jobs
 
     async def run(self, ops: Ops, *, timeout: float, submitter: Submitter = None) -> model.Job:
         """Accept a job and return it when it has ended, or as it is after ``timeout`` seconds; raises as ``submit``.

@@ -90,6 +90,7 @@ class Lab(simulated_jobs.SimulatedJobs):
             ledger=self.ledger,
             authority=build.Authority(),
             runtime=self.runtime,
+            submit=lambda many, submitter: self.queue.submit_many(many, submitter=submitter),
             has_hooks=lambda _: False,
             addresses=self.addresses,
         )
