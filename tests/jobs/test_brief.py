@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from gantry import errors
-from gantry.daemons import master
-from gantry.model import job, lock
+from gantry.daemons import master, units
+from gantry.model import job, lock, opcodes
+from gantry.operations import base
 from gantry.sim import cluster
 
 ADD = {"OP_ID": "OP_NETWORK_ADD", "subnets": [{"cidr": "192.0.2.0/24", "pool": True}]}
@@ -117,6 +118,36 @@ def test_hooks_are_run_as_ever(lab: cluster.SimulatedCluster, daemon: master.Mas
         assert _records(daemon) > before + 1
     finally:
         lab.run(lab.master.disk.remove_tree(folder))
+
+
+async def _nothing() -> None:
+    """Do nothing, as a step of a plan."""
+
+
+STEP = base.Step("beyond the state", (base.Procedure("nothing", _nothing),))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        base.Plan(steps=[STEP]),
+        base.Plan(after=[STEP]),
+        base.Plan(finish=lambda _: []),
+        base.Plan(jobs=[]),
+    ],
+    ids=["steps", "steps afterwards", "last changes", "jobs"],
+)
+def test_a_plan_with_more_than_changes_is_run_as_ever(
+    lab: cluster.SimulatedCluster, daemon: master.Master, monkeypatch: pytest.MonkeyPatch, plan: base.Plan
+) -> None:
+    (unit,) = (kind for kind in units.REGISTRY.values() if kind.OPCODE is opcodes.NetworkAdd)
+    monkeypatch.setattr(unit, "plan", lambda self, snapshot, facts: plan)
+    before = _records(daemon)
+    number, status, results = _run(lab, **ADD, network_name="more")
+    assert (status, results) == ("success", [None if plan.jobs is None else {"jobs": []}])
+    assert _records(daemon) > before + 1
+    log = daemon.store.snapshot.jobs[str(number)].ops[0].log
+    assert [entry[3] for entry in log] == [step.text for step in (*plan.steps, *plan.after)]
 
 
 def test_a_dry_run_changes_nothing(lab: cluster.SimulatedCluster, daemon: master.Master) -> None:

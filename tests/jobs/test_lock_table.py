@@ -187,6 +187,14 @@ def test_a_metalock_owner_removes_any_name() -> None:
     assert waiter.state is State.FAILED
 
 
+def test_an_unused_lock_of_a_removed_object_needs_no_removal() -> None:
+    table = lock_table.LockTable()
+    owner, waiter = table.request(1, {ALL: X}), table.request(2, {B: X})
+    assert table.remove(owner, A) == []
+    assert waiter.state is State.WAITING
+    assert granted(table.release(owner)) == [2]
+
+
 def test_a_request_that_is_taken_back_lets_those_behind_its_reservation_go() -> None:
     table = lock_table.LockTable(pass_limit=0)
     table.request(1, {B: X})
@@ -303,3 +311,15 @@ def test_an_owner_holds_locks_from_the_grant_to_the_release() -> None:
     assert [table.is_holder(owner) for owner in (1, 2, 3)] == [True, False, False]
     table.release(first)
     assert [table.is_holder(owner) for owner in (1, 2)] == [False, True]
+
+
+def test_usage_names_the_reservations_that_bar_a_request_and_not_those_for_another_mode() -> None:
+    table = lock_table.LockTable(pass_limit=0)
+    table.request(1, {B: X})
+    reserved = table.request(2, {A: S, B: X})
+    table.request(3, {A: X})
+    assert reserved.turn
+    for owner, mode in ((4, S), (5, X)):
+        assert table.request(owner, {A: mode}).state is State.WAITING
+    waits = dict(row for usage in table.usage() if usage.name == "instance/a" for row in usage.waits)
+    assert waits == {4: [(3, "exclusive")], 5: [(3, "exclusive"), (2, lock_table.RESERVED)]}

@@ -5,7 +5,7 @@ import pytest
 from tests.jobs.simulated_jobs import Script, SimulatedJobs, op
 
 from gantry import errors
-from gantry.jobs import queue
+from gantry.jobs import archiving, queue
 from gantry.model import job as jobs
 from gantry.model.lock import Level, Mode
 from gantry.runtime import simulated
@@ -291,6 +291,19 @@ def test_a_dependency_on_an_archived_job_counts(lab: SimulatedJobs) -> None:
     lab.run(scenario())
 
 
+def test_a_dependency_that_is_in_no_archive_any_more_fails_the_job_that_waits_for_it(lab: SimulatedJobs) -> None:
+    step = jobs.Step(input=op(depends=[(7, [])]))
+
+    async def scenario() -> None:
+        waiting = jobs.Job(id=8, ops=(step,), received_timestamp=(1, 2))
+        await lab.memory.submit([states.Put(waiting)], transaction.Cause())
+        await lab.queue.start()
+        assert await lab.wait(8) == ["error"]
+
+    lab.run(scenario())
+    assert "job 7, which this job depends on, does not exist any more" in str(lab.job(8).ops[0].result)
+
+
 def test_jobs_that_ended_are_archived_alone_or_all_above_an_age(lab: SimulatedJobs) -> None:
     async def scenario() -> None:
         await lab.queue.submit([op(seconds=10)])
@@ -358,3 +371,23 @@ def test_stored_jobs_have_the_keys_and_values_that_readers_of_job_files_expect(l
     assert list(data) == ["id", "ops", *times, "submitter", "request"]
     assert data["ops"][0]["input"]["OP_ID"] == "OP_TEST_DELAY"
     assert data["ops"][0]["status"] == "success"
+
+
+def test_a_queue_that_is_closed_archives_no_more_of_the_jobs_that_clients_waited_for(
+    lab: SimulatedJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiving, "RECENT", 3)
+    monkeypatch.setattr(archiving, "_BATCH", 4)
+
+    async def scenario(*, closed: bool) -> None:
+        for _ in range(7):
+            await lab.queue.run([op()], timeout=10)
+        if closed:
+            await lab.queue.close()
+        await asyncio.sleep(1)
+
+    lab.run(scenario(closed=False))
+    assert sorted(lab.memory.durable.jobs) == ["5", "6", "7"]
+    lab.boot()
+    lab.run(scenario(closed=True))
+    assert len(lab.memory.durable.jobs) == 3 + 7

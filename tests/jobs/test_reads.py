@@ -177,3 +177,26 @@ def test_a_silent_node_delays_the_answer_by_less_than_two_seconds(lab: cluster.S
     assert lab.world.clock.monotonic() - start < 2
     for name in ("node1", "node2"):
         lab.world.network.heal(name, "node3")
+
+
+def test_a_dry_run_is_answered_with_what_would_be_done(lab: cluster.SimulatedCluster) -> None:
+    before = last_job(lab)
+    for op in (INFO, SYSTEMS):
+        assert lab.run(lab.luxi("ReadOpcode", {**op, "dry_run": True})) == [[], []]
+    assert last_job(lab) == before
+
+
+def test_questions_end_with_the_daemon(lab: cluster.SimulatedCluster, os_calls: list[str]) -> None:
+    service, op = lab.daemons[lab.leader].reads, opcodes.decode(SYSTEMS)
+
+    async def closed() -> float:
+        questions = [asyncio.ensure_future(service.read(op)) for _ in range(2)]
+        await lab.world.clock.sleep(0.05)
+        begin = lab.world.clock.monotonic()
+        await service.close()
+        answers = await asyncio.gather(*questions, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [asyncio.CancelledError, asyncio.CancelledError]
+        return lab.world.clock.monotonic() - begin
+
+    assert lab.run(closed()) == 0
+    assert os_calls, "the questions were under way"

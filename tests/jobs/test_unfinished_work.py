@@ -213,3 +213,76 @@ def test_a_job_that_is_killed_before_or_after_its_changes_leaves_them_whole(lab:
     assert lab.store.snapshot.networks["u1"] == NET
     (record,) = [job for job in lab.queue.jobs().values() if job.ops[0].input.comment == "late"]
     assert "this may not be done: clean up" in str(record.ops[0].log[-1])
+
+
+def test_a_job_that_is_killed_while_its_changes_are_stored_begins_no_step(lab: SimulatedJobs) -> None:
+    performed = list[str]()
+    answers = list[asyncio.Future[tuple[bool, str]]]()
+
+    async def perform() -> None:
+        performed.append("done")
+
+    async def undo() -> None:
+        performed.append("undone")
+
+    def plan(_: states.Snapshot) -> base.Plan:
+        # It runs in the next turn of the event loop, before the changes of the plan are durable.
+        answers.append(asyncio.ensure_future(lab.queue.cancel(1, kill=True)))
+        return base.Plan(changes=[states.Put(NET)], steps=[base.Step("first", procedure(perform), procedure(undo))])
+
+    lab.scripts["killed"] = Script(plan=plan)
+    ((status, result),) = _ended(lab, "killed")
+    assert (status, result) == ("canceled", "Job canceled by request")
+    assert [answer.result() for answer in answers] == [(True, "Job 1 will be killed")]
+    assert performed == ["undone"]
+    assert "u1" not in lab.store.snapshot.networks
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_job_that_takes_long_to_cancel_is_canceled_once_and_can_be_killed(lab: SimulatedJobs, kill: bool) -> None:
+    inside = asyncio.Event()
+
+    async def inspect(environment: base.Environment) -> None:
+        with environment.stoppable() as canceled:
+            inside.set()
+            await environment.sleep(3600)
+            if canceled():
+                raise errors.JobCanceledError
+
+    lab.scripts["slow"] = Script(inspect=inspect)
+
+    async def scenario() -> float:
+        number = await lab.queue.submit([op("slow")])
+        await inside.wait()
+        begin = lab.world.clock.monotonic()
+        assert await lab.queue.cancel(number) == (True, f"Job {number} will be canceled")
+        assert lab.job(number).status == "canceling"
+        assert await lab.queue.cancel(number, kill=kill) == (True, f"Job {number} is being canceled already")
+        assert await lab.wait(number) == ["canceled"]
+        return lab.world.clock.monotonic() - begin
+
+    assert lab.run(scenario()) == pytest.approx(0 if kill else 3600, abs=1)
+
+
+def test_a_job_that_is_canceled_in_the_turn_in_which_it_gets_its_locks_does_nothing(lab: SimulatedJobs) -> None:
+    performed = list[str]()
+    locks = {(lock.Level.INSTANCE, "vm1"): lock.Mode.EXCLUSIVE}
+
+    async def inspect(_: base.Environment) -> None:
+        performed.append("inspected")
+
+    lab.scripts["waits"] = Script(locks=locks, inspect=inspect)
+
+    async def scenario() -> None:
+        other_request = lab.locks.try_acquire(1_000_000, locks)
+        assert other_request
+        number = await lab.queue.submit([op("waits")])
+        await lab.until(number, "waiting")
+        lab.locks.release(other_request)
+        assert await lab.queue.cancel(number) == (True, f"Job {number} will be canceled")
+        assert await lab.wait(number) == ["canceled"]
+
+    lab.run(scenario())
+    assert lab.job(1).ops[0].result == "Job canceled by request"
+    assert not performed
+    assert lab.locks.owners_and_waiters() == []

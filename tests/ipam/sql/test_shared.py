@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from tests.ipam.sql.lab import Lab
 from tests.state import build
 
 from gantry import errors
-from gantry.ipam import shared_work
+from gantry.ipam import shared, shared_work, subscription
 from gantry.ipam.sql import engines, fence, records, requests
 from gantry.model import network
 from gantry.runtime import simulated
@@ -405,6 +405,36 @@ def test_an_unsuitable_database_is_refused_before_any_change(lab: Lab, empty_url
             empty_url,
         )
         assert labs.owners(empty_url) == {ip: "somebody"}
+
+    lab.run(scenario())
+
+
+def test_a_job_whose_addresses_other_owners_always_allocate_first_fails_and_keeps_none(
+    world: simulated.World, empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(world, *labs.first("192.0.2.10-192.0.2.250"))
+    plans = list[str]()
+
+    async def scenario() -> None:
+        await lab.start()
+        await lab.switch("sql", empty_url)
+        secure = lab.addresses.secure
+
+        async def raced(job: int, before: states.Snapshot, changes: Sequence[states.Change], *, attempt: int) -> bool:
+            for _, ip in subscription.additions(before, changes, mark="").addresses:
+                plans.append(ip)
+                labs.take(empty_url, ip)
+            return await secure(job, before, changes, attempt=attempt)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(lab.addresses, "secure", raced)
+            with pytest.raises(errors.BusyError, match="other owners allocated the chosen addresses first, 8 times"):
+                await lab.add_port()
+        assert lab.allocated() == set()
+        assert labs.owners(empty_url) == dict.fromkeys(plans, "somebody")
+        assert len(set(plans)) == shared.ATTEMPTS
+        (ip,) = await lab.add_port()
+        assert ip not in plans
 
     lab.run(scenario())
 
