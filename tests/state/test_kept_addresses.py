@@ -11,6 +11,7 @@ from gantry.state.objects import snapshot
 
 QUARANTINE = network.Quarantine(network="net", ip="10.0.0.9", until=77.5, instance="i4", name="inst4")
 LINGERING = instance.Lingering(network="net", ip="10.0.0.8", nic="x1")
+SUBNET = network.Subnet(uuid="so", cidr="10.0.0.0/24")
 VM = msgspec.structs.replace(build.vm(1, ip="10.0.0.1"), lingering=(LINGERING,))
 
 
@@ -47,6 +48,20 @@ def test_a_lingering_address_is_not_allocated_to_another_owner() -> None:
         before.apply(build.put(build.vm(2, ip="10.0.0.8")), serial=2)
     after = before.apply(build.put(msgspec.structs.replace(VM, lingering=())), serial=2)
     after.apply(build.put(build.vm(2, ip="10.0.0.8")), serial=3)
+
+
+def test_an_address_is_called_taken_only_from_the_instance_and_network_where_it_lingers() -> None:
+    other = network.Network(uuid="o", name="other", subnets=(SUBNET,))
+    nic = instance.Nic(uuid="x9", mac="aa:00:00:00:00:99", network="o", ip=("10.0.0.8",))
+    owner = msgspec.structs.replace(VM, nics=(*VM.nics, nic))
+    before = state(other, owner)
+    moved = msgspec.structs.replace(nic, uuid="x8", mac="aa:00:00:00:00:88")
+    for vm, where in (
+        (build.vm(2, ip="10.0.0.1"), r"10\.0\.0\.1 in network net1"),
+        (msgspec.structs.replace(build.vm(3), nics=(moved,)), r"10\.0\.0\.8 in network other"),
+    ):
+        with pytest.raises(errors.NotUniqueError, match=f"address {where} is in use by instance inst1"):
+            before.apply(build.put(vm), serial=2)
 
 
 def test_a_network_is_not_deleted_while_one_of_its_addresses_lingers() -> None:

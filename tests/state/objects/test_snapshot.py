@@ -4,7 +4,7 @@ from msgspec import structs
 from tests.state import build
 
 from gantry import errors
-from gantry.model import cluster, instance, network
+from gantry.model import access, cluster, instance, network
 from gantry.state.objects import snapshot
 
 
@@ -236,3 +236,73 @@ def test_a_job_number_is_never_forgotten() -> None:
     after = before.apply([snapshot.Delete("jobs", "5")], serial=2)
     assert after.last_job == 5
     assert "5" not in after.jobs
+
+
+def _disk(*nodes: str) -> instance.Disk:
+    minors = {node: number for number, node in enumerate(nodes)}
+    return instance.Disk(uuid="d", dev_type="drbd", size=8, mirror=instance.Mirror(minors, 11000, "s"))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (instance.DetachedDisk(_disk("n0", "n1"), nodes=("n0",), instance="i"), "detached disk d is not kept on"),
+        (instance.DetachedDisk(_disk("n0", "n1"), nodes=("n0", "n2"), instance="i"), "detached disk d is not kept on"),
+        (structs.replace(build.vm(1), disks=(_disk("n1", "n2"),)), "instance inst1: disk 0 is not kept on its primary"),
+        (
+            structs.replace(TAGGED, unsegmented=network.Unsegmented(network_type="flat", physical_network="wire")),
+            "network tagged has a segment and is flat",
+        ),
+    ],
+)
+def test_objects_that_contradict_themselves_are_a_bug_of_the_caller(value: snapshot.Stored, message: str) -> None:
+    with pytest.raises(errors.InternalError, match=message):
+        state(CUT, value)
+
+
+def test_a_mirrored_disk_is_kept_on_the_nodes_of_its_instance_or_its_own() -> None:
+    attached = structs.replace(build.vm(1), disks=(_disk("n0", "n1"),))
+    assert state(attached).instances["i1"] == attached
+    detached = instance.DetachedDisk(_disk("n0", "n1"), nodes=("n1", "n0"), instance="i")
+    assert state(detached).disks["d"] == detached
+    plain = instance.Disk(uuid="d", dev_type="plain", size=8)
+    with pytest.raises(errors.InternalError, match="disk d is instance inst1's, and without an instance too"):
+        state(instance.DetachedDisk(plain, nodes=("n0",), instance="i"), structs.replace(build.vm(1), disks=(plain,)))
+
+
+def test_a_state_before_its_first_cluster_has_none() -> None:
+    with pytest.raises(errors.InternalError, match="the state holds no cluster"):
+        _ = snapshot.Snapshot().the_cluster
+    assert state().the_cluster is build.OWNER
+
+
+ROLE = access.Role.OPERATOR
+
+
+@pytest.mark.parametrize(
+    ("scope", "key", "missing"),
+    [
+        (access.Scope.GROUP, "g", "node group: g9"),
+        (access.Scope.INSTANCE, "i1", "instance: g9"),
+        (access.Scope.NETWORK, "net", "network: g9"),
+        (access.Scope.TAG, "g9", ""),
+        (access.Scope.PROJECT, "g9", ""),
+        (access.Scope.CLUSTER, "", ""),
+    ],
+)
+def test_a_rule_or_a_role_of_a_token_is_about_an_object_that_exists(
+    scope: access.Scope, key: str, missing: str
+) -> None:
+    before = state(build.vm(1))
+
+    def both(key: str) -> list[tuple[str, snapshot.Stored]]:
+        rule = access.Rule(uuid="r", name="user:bob", role=ROLE, scope=scope, object=key)
+        roles = (access.RoleOn(ROLE, scope, key),)
+        token = access.Token(uuid="t", name="bob:ci", id="7", secret_hash="h", extent=access.Extent.ROLES, roles=roles)
+        return [("access rule", rule), ("API token", token)]
+
+    after = before.apply(build.put(*(value for _, value in both(key))), serial=2)
+    assert set(after.accessrules) | set(after.apitokens) == {"r", "t"}
+    for noun, value in both("g9") if missing else ():
+        with pytest.raises(errors.NotFoundError, match=f"{noun}: no such {missing}"):
+            before.apply(build.put(value), serial=2)

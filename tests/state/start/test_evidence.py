@@ -120,3 +120,20 @@ def test_the_refusal_names_all_that_is_missing_and_what_to_do() -> None:
         "recover --acc",
     ):
         assert part in text
+
+
+BACKUP = "restore config.data, journal/ and queue/, all three, from the newest backup"
+COPY = "install the copy of the master candidate that holds the most: gnt-cluster recover --from NODE, with one of "
+
+
+@pytest.mark.parametrize(
+    ("candidates", "advice"),
+    [((), BACKUP), (("node0",), BACKUP), (("node0", "node1", "node2"), f"{COPY}node1, node2")],
+)
+def test_the_refusal_advises_to_take_the_copy_of_another_candidate_or_a_backup(
+    candidates: tuple[str, ...], advice: str
+) -> None:
+    behind = dataclasses.replace(NOTHING, mark=journal_end.Mark(4711, 3, "e" * 64), candidates=candidates)
+    with pytest.raises(errors.ConfigurationError) as refusal:
+        behind.check(STATE, END)
+    assert refusal.value.hint == f"{advice}; to continue without the missing records: gnt-cluster recover --accept-loss"

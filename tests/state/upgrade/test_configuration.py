@@ -235,6 +235,11 @@ def test_an_upgrade_that_is_repeated_gives_the_same_objects(data: bytes) -> None
         (("cluster", "master_node"), "nodeX", "the master is not one of the nodes: nodeX"),
         (("nodes", NODE, "group"), "groupX", "there is no node group groupX: node node1.example.com"),
         (("nodegroups", GROUP, "networks"), {PUBLIC: {"mode": "openvswitch", "link": "x"}}, "mode openvswitch"),
+        (
+            ("nodegroups", GROUP, "networks"),
+            {"netX": {"mode": "bridged", "link": "x"}},
+            "there is no network netX: node group default",
+        ),
         (("nodegroups", GROUP, "alloc_policy"), "never", "allocation policy never"),
         (("networks", PUBLIC, "network"), "192.0.2.1/28", "its network is|address inside a network: network public"),
         (("networks", PUBLIC, "gateway"), "192.0.3.1", "gateway 192.0.3.1 is outside its subnet 192.0.2.0/28"),
@@ -307,3 +312,30 @@ def test_parameters_of_nodes_and_disks_and_the_policy_are_carried_over_at_every_
     wrong = samples.put(data, ("cluster", "ipolicy"), {"minmax": [{"max": {"colour": 1}}]})
     with pytest.raises(errors.ConfigurationError, match="policy of instances is not valid, unknown policy parameter"):
         upgraded(wrong)
+
+
+def test_a_disk_that_is_mirrored_on_something_else_than_volumes_is_refused() -> None:
+    disk = _mirrored("node2.example.com", "node1.example.com", kind="drbd", volumes="rbd")
+    data = samples.put(_inside_instances(2_090_000), ("instances", "vm1.example.com", "disks"), [disk])
+    with pytest.raises(errors.ConfigurationError, match="disk 0 is mirrored on rbd, not on logical volumes: inst"):
+        upgraded(data)
+
+
+def test_parameters_of_an_operating_system_that_are_no_values_are_left_out_and_reported() -> None:
+    old_values = {"suite": "trixie", "size": 5, "swap": False, "zone": ["a"], "extra": {"a": 1}, "none": None}
+    data = samples.put(samples.V3, ("cluster", "osparams"), {"debian": old_values, "plain": {"suite": "sid"}})
+    assert state(data).the_cluster.osparams == {
+        "debian": {"suite": "trixie", "size": 5, "swap": False},
+        "plain": {"suite": "sid"},
+    }
+    assert "OS debian: left out, no values: extra, none, zone" in notes(data)
+    assert "OS plain" not in notes(data)
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_network_without_external_reservations_has_no_external_ranges(value: str | None) -> None:
+    data = samples.put(samples.V3, ("networks", PUBLIC, "ext_reservations"), value)
+    # The address that is reserved without a NIC; .0, .1 and .15 are never allocated.
+    assert "192.0.2.6" in state(data).network("public").subnets[0].external[-1]
+    data = samples.put(data, ("networks", PUBLIC, "reservations"), value)
+    assert state(data).network("public").subnets[0].external == ()
