@@ -150,3 +150,27 @@ def test_jobs_that_are_added_to_a_folder_whose_size_is_known_count(job_archive: 
         assert job_archive.jobs() == [*range(2, 27)]
 
     run(job_archive, scenario())
+
+
+def test_without_limits_or_without_an_archive_nothing_is_removed(job_archive: JobArchive) -> None:
+    async def scenario() -> None:
+        assert await job_archive.archive.trim(retention.Retention(), most=1000) == 0
+        assert job_archive.jobs() == [*range(25)]
+        elsewhere = retention.ArchiveFolder(job_archive.runtime, "/elsewhere", folder_size=10)
+        assert await elsewhere.trim(retention.Retention(size=0), most=1000) == 0
+        assert not job_archive.runtime.disk.exists("/elsewhere")
+
+    run(job_archive, scenario())
+
+
+def test_nothing_remains_in_memory_of_a_folder_that_was_removed(job_archive: JobArchive) -> None:
+    async def scenario() -> None:
+        await job_archive.settle()
+        assert await job_archive.trim(25) == 0
+        assert sorted(vars(job_archive.archive)["_sizes"]) == [0, 1, 2]
+        assert await job_archive.trim(15) == 10
+        await job_archive.settle()
+        assert await job_archive.trim(15) == 0
+        assert sorted(vars(job_archive.archive)["_sizes"]) == [1, 2]
+
+    run(job_archive, scenario())

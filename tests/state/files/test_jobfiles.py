@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -7,7 +8,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.runtime import simulated
-from gantry.state.files import checkpoint
+from gantry.state.files import checkpoint, jobfiles
 from gantry.state.objects import snapshot
 from gantry.state.store import transaction
 
@@ -295,3 +296,25 @@ def test_a_checkpoint_is_written_while_jobs_change_faster_than_their_files() -> 
             return checkpoint.decode(machine.disk.read(build.WHERE.config), path="").position.serial
 
         assert build.on(world, machine, load()) > 20
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"id": 1, "ops', "Input data was truncated"),
+        (b'{"id": 1, "ops": 5}', r"Expected `array`, got `int` - at `\$\.ops`"),
+        (b'{"new": ' + b"[" * 40_000, "recursion"),
+        (jobfiles.encode(build.queued(2)), "the file holds job 2"),
+        (None, "No such file or directory"),
+    ],
+    ids=["truncated", "of another type", "nested", "of another job", "missing"],
+)
+def test_a_job_file_that_cannot_be_used_is_read_as_the_reason(content: bytes | None, why: str) -> None:
+    with simulated.World(seed=1) as world:
+        disk = world.machine("one").disk
+        if content is not None:
+            world.run(disk.make_directory("/queue"))
+            world.run(disk.write("/queue/job-1", content))
+        reason = jobfiles.read(disk, "/queue", 1)
+        assert isinstance(reason, str)
+        assert re.search(why, reason)

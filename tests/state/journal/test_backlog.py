@@ -88,3 +88,18 @@ def test_reading_ends_before_damage(filled_journal: FilledJournal) -> None:
     disk.flip(journal_names.path(build.WHERE.journal, firsts[2]), 300)
     assert filled_journal.read(1)[-1].end.serial == firsts[2] - 1
     assert len(list(history.records(disk, build.WHERE.journal, after=30))) == 10
+
+
+def test_reading_ends_before_a_record_of_another_version(filled_journal: FilledJournal) -> None:
+    machine, end = filled_journal.machine, filled_journal.ends[40]
+    line = frame.pack(end.digest, [b'{"serial":41,"epoch":"one"}'])
+    filled_journal.ends[41] = journal.Position(41, frame.digest(line), end.epoch)
+
+    async def append() -> None:
+        file = await machine.disk.append_file(build.sections(machine)[-1])
+        await file.append(line)
+        file.close()
+
+    build.on(filled_journal.world, machine, append())
+    assert filled_journal.read(30, until=41)[-1].end == end
+    assert filled_journal.read(40, until=41) == []

@@ -9,7 +9,7 @@ from msgspec import structs
 from tests.state import build
 
 from gantry import errors
-from gantry.lib_files import journal_names
+from gantry.lib_files import frame, journal_names
 from gantry.model import instance, network
 from gantry.operations.query import addresses
 from gantry.runtime import simulated
@@ -372,3 +372,60 @@ def test_of_too_many_owners_all_records_are_decoded(monkeypatch: pytest.MonkeyPa
             timed_store.commit(gone(number))
         assert history.about(timed_store.machine.disk, build.WHERE.journal, [ADDRESS.encode()]) is None
         assert len(timed_store.ask(address=ADDRESS).holdings) == 3
+
+
+def test_a_section_under_the_name_of_another_serial_is_damaged() -> None:
+    with simulated.World(seed=1) as world:
+        timed_store = filled(world)
+        first, following = (build.sections(timed_store.machine)[0], journal_names.path(build.WHERE.journal, 2))
+        build.on(world, timed_store.machine, timed_store.machine.disk.rename({first: following}))
+        with pytest.raises(
+            errors.ConfigurationError, match=f"{following}, byte offset 0: it does not begin with record 2"
+        ):
+            serials(timed_store)
+        check = history.check(timed_store.machine.disk, build.WHERE.journal, most=1 << 30)
+        assert (check.first, check.oldest) == (2, 2)
+        assert "it does not begin with record 2" in check.problem
+
+
+def test_a_record_of_another_version_is_damage_with_its_offset() -> None:
+    with simulated.World(seed=1) as world:
+        timed_store = filled(world)
+        disk, end = timed_store.machine.disk, timed_store.store.position
+        path = build.sections(timed_store.machine)[-1]
+        offset = disk.status(path).size
+        unknown = record.Record(
+            serial=end.serial + 1, time=1.0, epoch=1, cause=build.CAUSE, changes=(snapshot.Delete("wires", "w"),)
+        )
+
+        async def work() -> None:
+            file = await disk.append_file(path)
+            await file.append(frame.pack(end.digest, [record.encode(unknown)]))
+            file.close()
+
+        build.on(world, timed_store.machine, work())
+        with pytest.raises(errors.ConfigurationError, match=f"{path}, byte offset {offset}: not a record that this"):
+            serials(timed_store)
+        assert history.start(disk, build.WHERE.journal).serial == 1
+
+
+def test_a_journal_without_records_has_no_start() -> None:
+    with simulated.World(seed=1) as world:
+        disk = world.machine("one").disk
+        assert history.start(disk, build.WHERE.journal) == history.Start(serial=0, time=None)
+        assert history.check(disk, build.WHERE.journal, most=1) == history.Check(0, 0, "")
+
+
+def test_an_address_outside_of_all_networks_is_reported_without_a_network_name() -> None:
+    with simulated.World(seed=1) as world:
+        timed_store = TimedStore(world)
+        loose = instance.Nic(uuid="x9", mac="aa:00:00:00:00:99", ip=(ADDRESS,))
+        timed_store.commit(*put(build.vm(1, ip=ADDRESS), structs.replace(build.vm(2), nics=(loose,))))
+        past = history.History(timed_store.machine, build.WHERE, lambda: timed_store.store.durable)
+        answer = build.on(
+            world,
+            timed_store.machine,
+            past.everywhere(addresses.matches(addresses.parse(ADDRESS)), shows=lambda net: True, limit=10),
+        )
+        assert [(each.network, each.instance) for each in answer.holdings] == [("net", "inst1"), ("", "inst2")]
+        assert answer.names == {"net": "net1"}

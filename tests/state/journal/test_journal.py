@@ -4,8 +4,10 @@ from hypothesis import strategies as st
 from tests.state import build
 
 from gantry import errors
+from gantry.lib_files import frame
 from gantry.runtime import simulated
-from gantry.state.journal import history, journal
+from gantry.state.journal import history, journal, record
+from gantry.state.objects import snapshot
 from gantry.state.start import recovery
 from gantry.state.store import transaction
 
@@ -94,6 +96,52 @@ def test_a_missing_section_is_noticed() -> None:
         old, last = build.sections(machine)[-1], f"{build.WHERE.journal}/{5:016d}.log"
         build.on(world, machine, machine.disk.rename({old: last}))
         with pytest.raises(errors.ConfigurationError, match="records 2 to 4 are missing"):
+            build.opened(world, machine)
+
+
+def test_a_torn_frame_is_damage_in_all_sections_but_the_last() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine, limits=transaction.Limits(records=3))
+        for number in range(1, 12):
+            build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+        first, *_, last = build.sections(machine)
+
+        def cut(path: str) -> journal.Replay:
+            data = machine.disk.read(path)
+            build.on(world, machine, machine.disk.write(path, data[:-3]))
+            return journal.Replay(machine.disk, build.WHERE.journal, journal.Position())
+
+        replay = cut(last)
+        assert len(list(replay)) == store.position.serial - 1
+        assert replay.torn
+        offset = machine.disk.read(first).rstrip(b"\n").rfind(b"\n") + 1
+        with pytest.raises(errors.ConfigurationError, match=f"{first}, byte offset {offset}: the frame has"):
+            list(cut(first))
+
+
+@pytest.mark.parametrize(
+    ("serial", "kind", "what"),
+    [
+        (9, "nodes", "record 9 follows record 6"),
+        (6, "nodes", "record 6 follows record 6"),
+        (7, "wires", "not a record that this version can read: 'delete wires'"),
+    ],
+)
+def test_a_record_out_of_order_or_of_another_version_is_damage_with_its_offset(
+    serial: int, kind: str, what: str
+) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        end = written(world, machine).position
+        assert end.serial == 6
+        path = build.sections(machine)[-1]
+        offset = machine.disk.status(path).size
+        foreign = record.Record(
+            serial=serial, time=1.0, epoch=1, cause=build.CAUSE, changes=(snapshot.Delete(kind, "n1"),)
+        )
+        append(world, machine, frame.pack(end.digest, [record.encode(foreign)]))
+        with pytest.raises(errors.ConfigurationError, match=f"{path}, byte offset {offset}: {what}"):
             build.opened(world, machine)
 
 

@@ -1,6 +1,7 @@
 """A whole copy of another machine replaces the state: a crash at any write leaves the old state or the new one."""
 
 import asyncio
+import errno
 from collections.abc import Iterator
 
 import pytest
@@ -220,3 +221,54 @@ def test_a_copy_that_is_a_checkpoint_alone_replaces_journal_and_queue_too(world:
     assert machine.disk.names(WHERE.journal) == []
     assert machine.disk.read(f"{WHERE.queue}/serial") == b"0\n"
     assert {"job-1", "job-2", "job-3"} <= set(machine.disk.names(f"{previous}/queue"))
+
+
+def test_a_folder_without_a_configuration_is_no_copy_and_nothing_is_begun(world: simulated.World) -> None:
+    machine, _, (old, _) = _prepared(world)
+    copy = replacement.Replacement(machine.disk, WHERE)
+    with pytest.raises(errors.NotFoundError, match="folder /kept has no copy of the state") as refused:
+        build.on(world, machine, copy.copy_from("/kept"))
+    assert refused.value.hint == "gnt-cluster verify lists the copies that nodes have kept"
+    assert not machine.disk.exists(WHERE.replacement)
+    assert build.content(build.opened(world, machine).snapshot) == old
+
+
+def test_pieces_that_follow_each_other_are_joined(world: simulated.World) -> None:
+    machine = world.machine("one")
+    copy = replacement.Replacement(machine.disk, WHERE)
+    for offset, content in ((0, b"12"), (2, b"345"), (5, b"6")):
+        piece = calls.CopyPiece(name="config.data", offset=offset, content=content)
+        build.on(world, machine, copy.write([piece]))
+    assert machine.disk.read(f"{WHERE.replacement}/config.data") == b"123456"
+
+
+def test_a_piece_that_the_disk_does_not_take_is_an_error(world: simulated.World) -> None:
+    machine = world.machine("one")
+    copy = replacement.Replacement(machine.disk, WHERE)
+    machine.disk.capacity = 4096
+    pieces = [
+        calls.CopyPiece(name="queue/serial", offset=0, content=b"7\n"),
+        calls.CopyPiece(name="config.data", offset=0, content=bytes(10_000)),
+    ]
+    with pytest.raises(OSError) as caught:
+        build.on(world, machine, copy.write(pieces))
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_the_archive_of_a_copy_extends_the_archive_here(world: simulated.World) -> None:
+    machine, pieces, (_, new) = _prepared(world)
+    archived = {f"archive/{number // 20_000}/job-{number}": b"of the copy" for number in (11, 12, 20_001)}
+    archive_pieces = [calls.CopyPiece(name=f"queue/{name}", offset=0, content=archived[name]) for name in archived]
+
+    async def keep() -> None:
+        await machine.disk.make_directory(f"{WHERE.queue}/archive/0")
+        for number in (10, 11):
+            await machine.disk.write(f"{WHERE.queue}/archive/0/job-{number}", b"from here")
+
+    build.on(world, machine, keep())
+    build.on(world, machine, _installed(machine, [*pieces, *archive_pieces]))
+    assert machine.disk.names(f"{WHERE.queue}/archive/0") == ["job-10", "job-11", "job-12"]
+    assert machine.disk.read(f"{WHERE.queue}/archive/0/job-10") == b"from here"
+    for name, content in archived.items():
+        assert machine.disk.read(f"{WHERE.queue}/{name}") == content
+    assert build.content(build.opened(world, machine).snapshot) == new
