@@ -39,6 +39,8 @@ class Cables:
         self.refreshing: set[str] = set()
         self.most_refreshing = 0
         self.calls: list[tuple[str, str]] = []
+        self.addresses: list[str] = []
+        self.longest_frame = 0
 
     def fresh(self, uuid: str) -> replica.Replica:
         """Return a replica that knows nothing, as after a restart of its daemon."""
@@ -53,6 +55,9 @@ class Cables:
 
     async def call(self, target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
         self.calls.append((target.uuid, type(call).__name__))
+        self.addresses.append(target.address)
+        if isinstance(call, calls.JournalAppend):
+            self.longest_frame = max(self.longest_frame, len(call.frame))
         if target.uuid in self.down:
             raise errors.RemoteError(f"node {target.name} cannot be reached")
         await asyncio.sleep(self.slow.get(target.uuid, 0.001))
@@ -204,6 +209,21 @@ def test_one_slow_candidate_of_two_costs_no_time_and_gets_everything_in_the_end(
         assert len(cables.copy_of("n2").instances) == 29
 
 
+def test_a_change_waits_for_the_only_candidate_until_its_connection_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(target: targets.Target, call: calls.Call[object]) -> object:
+        await asyncio.sleep(0.3)
+        raise errors.RemoteError(f"node {target.name} cannot be reached")
+
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        monkeypatch.setattr(cables, "call", fail)
+        assert master.put(2) == pytest.approx(0.3, abs=0.1)
+        assert master.candidates.lagging() == ["node1"]
+
+
 def test_a_silent_majority_is_waited_for_once_and_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:
     with simulated.World(seed=1) as world:
         cables = Cables(world, 2)
@@ -307,6 +327,30 @@ def test_a_frame_too_long_for_a_message_reaches_a_candidate_with_the_whole_state
         assert cables.count("CheckpointStore") == 2
         world.crash("node0")
         assert len(cables.copy_of("n1").instances) == 30
+
+
+def test_a_candidate_that_was_away_gets_the_whole_state_instead_of_a_frame_too_long_for_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, size in (("FRAME", 2000), ("BACKLOG", 2000)):
+        monkeypatch.setattr(candidate, name, size)
+    monkeypatch.setattr(backlog, "BATCH", 1000)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        master.put(1)
+        cables.down.add("n1")
+        master.put(2)
+        many = build.put(*(build.vm(number) for number in range(3, 30)))
+        build.on(world, master.machine, master.store.commit(many, build.CAUSE))
+        for number in range(30, 40):
+            master.put(number)
+        cables.down.clear()
+        wait(world, 60)
+        assert cables.count("CheckpointStore") == 2
+        assert 0 < cables.longest_frame <= 2000
+        world.crash("node0")
+        assert len(cables.copy_of("n1").instances) == 39
 
 
 def test_a_candidate_gets_each_checkpoint_of_the_master_and_keeps_its_journal() -> None:
@@ -714,6 +758,28 @@ def test_a_change_in_the_place_of_one_that_was_undone_leaves_nothing_of_its_rule
 
         build.on(world, master.machine, undone())
         assert [rule.members for rule in master.candidates.rules] == [{"n1", "n2"}, {"n2"}]
+
+
+def test_a_candidate_with_another_address_is_called_there_alone() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        assert set(cables.addresses) == {"node1"}
+        moved = targets.Target("n1", "node1", "192.0.2.99", 1811)
+
+        async def move() -> None:
+            master.candidates.set_targets([moved], policy=SEED, serial=master.store.position.serial)
+
+        build.on(world, master.machine, move())
+        assert master.candidates.targets() == [moved]
+        cables.addresses.clear()
+        master.put(2)
+        wait(world, 1)
+        assert set(cables.addresses) == {"192.0.2.99"}
+        world.crash("node0")
+        assert set(cables.copy_of("n1").instances) == {"i1", "i2"}
 
 
 def test_a_former_candidate_gets_nothing_once_the_change_of_the_candidates_is_acknowledged() -> None:
