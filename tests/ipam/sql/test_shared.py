@@ -413,7 +413,7 @@ def test_a_job_whose_addresses_other_owners_always_allocate_first_fails_and_keep
     world: simulated.World, empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(world, *labs.first("192.0.2.10-192.0.2.250"))
-    plans = list[str]()
+    plans: list[str] = []
 
     async def scenario() -> None:
         await lab.start()
