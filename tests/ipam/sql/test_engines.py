@@ -1,6 +1,7 @@
 """Where statements run: transactions of the caller, and databases that cannot be had."""
 
 import concurrent.futures
+import contextlib
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -84,6 +85,18 @@ def test_a_callers_transaction_stays_usable_after_a_refusal(
 
     assert len(ipam.allocations("s")) == 2
     assert not ipam.check(ipam.allocations("s"))
+
+
+def test_an_error_of_a_callers_database_is_translated() -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        theirs = driver.Driver(engines.Borrowed(connection), below=lambda _: 0)
+        for call in (theirs.subnets, lambda: theirs.allocate("s", ANY)):
+            with pytest.raises(
+                errors.ConfigurationError,
+                match=r"the caller's database does not have the tables of the IPAM driver: no such table: .*; create",
+            ) as raised:
+                call()
+            assert isinstance(raised.value.__cause__, sqlite3.OperationalError)
 
 
 def test_tables_can_be_made_in_a_callers_database(empty_url: str) -> None:
@@ -238,6 +251,41 @@ def test_a_locked_file_is_a_busy_database(tmp_path: Path, monkeypatch: pytest.Mo
         driver.Driver(database, below=lambda _: 0).allocate("s", ANY)
 
 
+class ContendedConnection(sqlite3.Connection):
+    """A connection whose changes of the journal mode happen while another connection has the lock, ``locks`` times."""
+
+    locks = 0
+
+    def execute(self, sql: str) -> sqlite3.Cursor:  # type: ignore[override]
+        (path,) = [row[2] for row in super().execute("PRAGMA database_list")]
+        if "journal_mode" not in sql or self.locks == 0:
+            return super().execute(sql)
+        type(self).locks -= 1
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as locking:
+            locking.execute("BEGIN EXCLUSIVE")
+            return super().execute(sql)
+
+
+@pytest.mark.parametrize(("locks", "is_opened"), [(1, True), (engines.ATTEMPTS, True), (engines.ATTEMPTS + 1, False)])
+def test_a_new_file_that_another_program_has_locked_is_opened_when_the_lock_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: int, is_opened: bool
+) -> None:
+    monkeypatch.setattr(engines, "TIMEOUT_SECONDS", 0)
+    monkeypatch.setattr(ContendedConnection, "locks", locks)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=ContendedConnection))
+    kind = engines.Sqlite(f"{tmp_path}/ipam.db")
+    if is_opened:
+        connection = kind.connect()
+        assert isinstance(connection, sqlite3.Connection)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert not connection.in_transaction
+        connection.close()
+    else:
+        with pytest.raises(errors.BusyError, match=r"ipam\.db is busy: database is locked"):
+            kind.connect()
+    assert ContendedConnection.locks == 0
+
+
 def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ipam.db").write_bytes(b"x" * 4096)
     with pytest.raises(errors.ConfigurationError, match="damaged or is not a database"):
@@ -340,6 +388,33 @@ class CutKind:
 
     def begin(self, work: statements.Statements, *, write: bool) -> None:
         pass
+
+
+@pytest.mark.parametrize(("failures", "is_successful"), [(engines.ATTEMPTS - 1, True), (engines.ATTEMPTS, False)])
+def test_work_that_is_rolled_back_begins_again_on_a_new_connection_each_time(
+    failures: int, is_successful: bool
+) -> None:
+    kind = CutKind()
+    tried: list[int] = []
+
+    def work(_db: statements.Statements) -> str:
+        tried.append(1)
+        if len(tried) <= failures:
+            raise psycopg.errors.DeadlockDetected(f"deadlock {len(tried)}")
+        return "done"
+
+    if is_successful:
+        assert engines.Database(kind).change(work) == "done"
+    else:
+        with pytest.raises(
+            errors.BusyError,
+            match=f"the database is busy: the transaction failed {engines.ATTEMPTS} times, "
+            f"the last time with: deadlock {engines.ATTEMPTS}; try again later",
+        ) as raised:
+            engines.Database(kind).change(work)
+        assert isinstance(raised.value.__cause__, psycopg.errors.DeadlockDetected)
+    assert len(tried) == len(kind.connections) == engines.ATTEMPTS
+    assert [connection.is_closed for connection in kind.connections[:failures]] == [True] * failures
 
 
 def test_a_connection_on_which_nothing_can_be_rolled_back_is_closed() -> None:
