@@ -16,9 +16,6 @@ class Foreign:
     def __init__(self) -> None:
         self._known: dict[NetworkAddress, str] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._known)
-
     def __contains__(self, address: NetworkAddress) -> bool:
         return address in self._known
 
