@@ -19,6 +19,12 @@ def numbers(*parts: ranges.Range) -> set[int]:
     return set(itertools.chain.from_iterable(range(part.first, part.last + 1) for part in parts))
 
 
+def test_a_range_whose_last_number_is_below_its_first_is_refused() -> None:
+    assert ranges.Range(5, 5).size == 1
+    with pytest.raises(errors.InternalError, match="a range from 6 to 5 is empty"):
+        ranges.Range(6, 5)
+
+
 @pytest.mark.promise("networks-56")
 @pytest.mark.parametrize(
     ("text", "canonical"),

@@ -81,6 +81,23 @@ def test_a_search_stores_the_full_nodes_that_it_passes_as_marks() -> None:
     assert list(numbers.used_runs(ranges.Range(0, 1023))) == [ranges.Range(0, 511)]
 
 
+def test_a_search_goes_on_above_a_full_node_without_a_mark() -> None:
+    numbers = space.Space.of([ranges.Range(0, 255)])
+    for number in range(5 * 256 + 128, 7 * 256):
+        numbers.allocate(number)
+    assert numbers.next_free(5 * 256 + 200, 9999) == 7 * 256
+    assert numbers.next_free(0, 9999) == 256
+
+
+def test_the_release_of_a_free_number_beside_a_full_node_changes_nothing() -> None:
+    full_nodes = ranges.Range(0, 511)
+    numbers = space.Space.of([full_nodes])
+    assert not numbers.release(512)
+    numbers.release_range(ranges.Range(600, 610))
+    assert list(numbers.used_runs(ranges.Range(0, 1023))) == [full_nodes]
+    assert numbers.next_free(0, 1023) == 512
+
+
 def test_a_huge_range_is_stored_in_two_nodes_a_level() -> None:
     numbers = space.Space.of([ranges.sized((0x20010DB8 << 96) + 77, (1 << 64) - 99)])
     assert sum(map(len, numbers._levels)) <= 2 * 9
