@@ -7,7 +7,6 @@ object after the job. A read needs one query. The reason of a job has the user a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gantry import errors
 from gantry.doors.neutron import attributes
 from gantry.rpc import jobs, luxi
 from gantry.runtime import interface
@@ -62,7 +61,4 @@ class Master:
 
     async def rows(self, kind: str, fields: Sequence[str], filter_: Filter | None) -> list[attributes.Row]:
         """Return the objects that match a filter, with these fields; fields without a value are left out."""
-        try:
-            return await jobs.rows(self._caller, kind, fields, filter_)
-        except errors.NotFoundError:
-            return []
+        return await jobs.rows(self._caller, kind, fields, filter_)
