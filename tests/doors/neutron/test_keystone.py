@@ -17,7 +17,7 @@ from gantry.daemons import remote
 from gantry.doors import http
 from gantry.doors.neutron import access, keystone, tokens
 from gantry.runtime import http_interface
-from gantry.runtime.simulated import SimulatedRuntime, World
+from gantry.runtime.simulated import SimulatedRuntime, World, network
 from gantry.sim import cluster
 
 ADDRESS = "http://localhost:5000"
@@ -246,6 +246,14 @@ def test_a_failure_of_keystone_is_answered_503_and_not_cached(lab: Lab, fault: F
     assert lab.ask("good") == ANNA
 
 
+def test_a_login_whose_answer_has_no_token_is_a_failure_and_logged(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    body = msgspec.json.encode({"token": token_of(lab.machine.clock.now() + HOUR)})
+    lab.keystone.fault, lab.keystone.faulty = (lambda: http_interface.Response(201, body)), "POST"
+    assert lab.ask("good") == 503
+    assert lab.keystone.requests == [LOGIN]
+    assert "Keystone cannot validate tokens: Keystone's answer to a login has no token" in caplog.messages
+
+
 def test_a_service_token_that_is_rejected_twice_is_answered_503(lab: Lab) -> None:
     lab.keystone.fault, lab.keystone.faulty = failing(401), "GET"
     assert lab.ask("good") == 503
@@ -355,6 +363,53 @@ def test_the_challenge_names_keystone_and_there_are_no_identity_calls(lab: Lab) 
             "message": "The Keystone service is temporarily unavailable.", "code": "503 Service Unavailable",
             "title": "Service Unavailable",
         }  # fmt: skip
+
+
+@dataclass
+class SlowSource:
+    """A source that does not answer, and whose requests take a while to end when they are canceled."""
+
+    machine: SimulatedRuntime
+    events: list[str] = field(default_factory=list)
+
+    async def look_up(self, token: str) -> keystone.Token | None:
+        self.events.append(f"asked for {token}")
+        try:
+            await self.machine.clock.sleep(HOUR)
+        finally:
+            await self.machine.clock.sleep(1.0)
+            self.events.append(f"ended {token}")
+        return None
+
+    async def close(self) -> None:
+        self.events.append("closed")
+
+
+def test_a_door_that_closes_ends_its_requests_before_the_connections(lab: Lab) -> None:
+    source = SlowSource(lab.machine)
+    lab.tokens = tokens.Tokens(lab.machine, source, address=ADDRESS)
+
+    async def check() -> list[access.Person | int | BaseException]:
+        asking = [asyncio.ensure_future(lab.asking(token)) for token in ("a", "b")]
+        await lab.machine.clock.sleep(5.0)
+        await lab.tokens.close()
+        assert source.events == ["asked for a", "asked for b", "ended a", "ended b", "closed"]
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+    assert [type(outcome) for outcome in lab.world.run(check())] == [asyncio.CancelledError] * 2
+
+
+def test_a_door_that_closes_ends_its_connections_to_keystone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[network.HttpClient] = []
+
+    async def close(client: network.HttpClient) -> None:
+        closed.append(client)
+
+    monkeypatch.setattr(network.HttpClient, "close", close)
+    assert lab.ask("good") == ANNA
+    assert closed == []
+    lab.world.run(lab.tokens.close())
+    assert len(closed) == 1
 
 
 @dataclass

@@ -767,6 +767,30 @@ def test_ports_are_found_by_a_device_that_they_do_not_have(clean: Talk) -> None:
     assert clean.get(f"{PORTS}?device_id=").all("ports") == [bare]
 
 
+def test_when_a_network_of_several_cannot_be_created_the_others_are_removed_again(clean: Talk) -> None:
+    def bulk(*ids: int) -> Object:
+        segments = [dict(zip(SEGMENT, ("vlan", "physnet1", number), strict=True)) for number in ids]
+        return {"networks": [{"name": f"n{index}", **segment} for index, segment in enumerate(segments)]}
+
+    clean.say("POST", NETWORKS, bulk(110))
+    kept = _list_networks(clean, "")
+    status, kind, message = clean.refused("POST", NETWORKS, bulk(105, 106, 110))
+    assert (status, kind) == (409, "VlanIdInUse")
+    assert "110" in message
+    assert _list_networks(clean, "") == kept
+    assert len(clean.say("POST", NETWORKS, bulk(105, 106)).all("networks")) == 2
+
+
+def test_when_a_subnet_of_several_cannot_be_created_the_others_are_removed_again(clean: Talk) -> None:
+    network = _network(clean)
+    common: Object = {"network_id": network["id"], "ip_version": 4}
+    subnets = [{**common, "cidr": cidr} for cidr in ("10.0.0.0/24", "10.0.1.0/24", "10.0.0.128/25")]
+    status, _, message = clean.refused("POST", SUBNETS, {"subnets": subnets})
+    assert status == 400
+    assert "10.0.0.128/25" in message
+    assert clean.get(SUBNETS).all("subnets") == []
+
+
 def test_an_empty_change_changes_nothing(clean: Talk) -> None:
     network = _network(clean)
     subnet, port = _subnet(clean, network), _port(clean, network)

@@ -3,6 +3,9 @@
 import pytest
 from tests.doors.neutron.talk import ADMIN, MEMBER, NOWHERE, OTHER, RANGES, READER, Object, Talk
 
+from gantry import errors
+from gantry.rpc import luxi
+
 VXLAN: Object = {"name": "r", "network_type": "vxlan"}
 VLAN: Object = {"name": "r", "network_type": "vlan", "physical_network": "physnet1"}
 
@@ -108,6 +111,10 @@ def test_each_type_has_its_own_limits(clean: Talk, base: Object, minimum_id: int
         ("DELETE", f"{RANGES}/{NOWHERE}", b"", 404, f"Network Segment Range {NOWHERE} could not be found."),
         ("PUT", f"{RANGES}/{NOWHERE}", b'{"network_segment_range": {"name": "x"}}', 404,
          f"Network Segment Range {NOWHERE} could not be found."),
+        *[
+            (method, f"{RANGES}/{NOWHERE}/{subpath}", b"{}", 404, "The resource could not be found.")
+            for method, subpath in (("GET", "nope"), ("PUT", "nope"), ("GET", "tags/x/y"), ("DELETE", "tags/x/y"))
+        ],
     ],
 )  # fmt: skip
 @pytest.mark.promise("segments-57")
@@ -283,6 +290,55 @@ def test_ranges_are_for_administrators(clean: Talk) -> None:
         assert clean.raw(method, item).status == 401
 
 
+@pytest.mark.promise("segments-56")
+@pytest.mark.parametrize(
+    ("method", "tag", "body"),
+    [("PUT", "", {"tags": ["x"]}), ("DELETE", "", None), ("POST", "", {"tags": ["x"]}), ("PUT", "/x", None)],
+)
+def test_only_administrators_tag_a_range(clean: Talk, method: str, tag: str, body: Object | None) -> None:
+    key = clean.add(RANGES, _with(VXLAN, 8000, 8001, shared=False, project_id="green"))["id"]
+    before = clean.get(f"{RANGES}/{key}").body
+    for who in (MEMBER, OTHER, READER):
+        status, kind, message = clean.refused(method, f"{RANGES}/{key}/tags{tag}", body, who=who)
+        reads_first = method == "POST" or tag
+        rule = "get_network_segment_range:tags" if reads_first else "update_network_segment_range:tags"
+        assert (status, kind) == (403, "PolicyNotAuthorized")
+        assert rule in message
+    assert clean.get(f"{RANGES}/{key}").body == before
+
+
+def test_ranges_are_sorted_by_name_and_not_by_description(clean: Talk) -> None:
+    for number, name in enumerate(("b", "c", "a")):
+        clean.add(RANGES, _with(VXLAN, 8000 + number, 8000 + number, name=name, description=name))
+    for direction, expected in (("asc", ["a", "b", "c"]), ("desc", ["c", "b", "a"])):
+        query = f"sort_key=name&sort_dir={direction}&name=a&name=b&name=c"
+        rows = clean.get(f"{RANGES}?{query}").all("network_segment_ranges")
+        assert [row["name"] for row in rows] == expected
+    refused = clean.refused("GET", f"{RANGES}?sort_key=description&sort_dir=asc")
+    assert refused[0] == 400
+    assert refused[2].startswith("['description'] is invalid attribute for sort_keys")
+
+
+def test_a_refused_change_is_named_even_if_the_range_cannot_be_read(
+    clean: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = clean.add(RANGES, _with(VXLAN, 8000, 8001))["id"]
+    other = clean.add(RANGES, _with(VXLAN, 8002, 8003))["id"]
+    call = luxi.Client.call
+
+    async def without_queries(self: luxi.Client, kind: type[object], method: str, *arguments: object) -> object:
+        if method == "Query":
+            raise errors.RemoteError("the master daemon does not answer")
+        return await call(self, kind, method, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(luxi.Client, "call", without_queries)
+        fault = clean.refused("PUT", f"{RANGES}/{key}", {"network_segment_range": {"maximum": 8002}})
+    assert fault == (
+        409, "NetworkSegmentRangeOverlaps", f"Network segment range overlaps with range(s) with id {other}",
+    )  # fmt: skip
+
+
 def test_tags_come_and_go_and_count_as_changes(clean: Talk) -> None:
     key = clean.add(RANGES, _with(VXLAN, 8000, 8001))["id"]
     tags = f"{RANGES}/{key}/tags"
@@ -328,6 +384,8 @@ def test_without_the_feature_ranges_do_not_exist(client: Talk) -> None:
             for item in (key, NOWHERE, "nope"):
                 assert client.refused(method, f"{RANGES}/{item}", body, who=ADMIN) == hidden
         assert client.refused("PUT", f"{RANGES}/{key}", {}, who=ADMIN) == hidden
+        for method, path in (("PUT", ""), ("PATCH", ""), ("GET", f"/{key}/tags"), ("DELETE", f"/{key}/tags/x")):
+            assert client.refused(method, f"{RANGES}{path}", who=ADMIN) == hidden
     finally:
         client.lab.run(client.lab.done({**switch, "segment_ranges": True}))
     displayed = client.get(f"{RANGES}/{key}").object("network_segment_range")

@@ -55,6 +55,11 @@ def test_a_refused_post_changes_nothing(clean: Talk, calls: list[str]) -> None:
     assert clean.get(PORTS).all("ports") == []
 
 
+def test_a_page_without_objects_is_one_trip(clean: Talk, calls: list[str]) -> None:
+    assert clean.get(f"{NETWORKS}?limit=2").all("networks") == []
+    assert calls == ["Query"]
+
+
 def test_reading_listing_changing_and_removing_a_segment_range_is_one_trip_each(clean: Talk, calls: list[str]) -> None:
     values: Object = {"name": "lab", "network_type": "vxlan", "minimum": 5000, "maximum": 5003, "shared": True}
     item = f"{RANGES}/{clean.add(RANGES, values)['id']}"
