@@ -230,6 +230,16 @@ def test_an_error_names_the_port_that_has_an_address() -> None:
         followed_state.pick(specific("10.0.0.1"))
 
 
+def test_addresses_of_owners_outside_of_the_cluster_stay_used_when_a_change_is_rolled_back() -> None:
+    followed_state = FollowedState(net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.4")))
+    followed_state.ledger.learn(("net", "10.0.0.1"), "somebody")
+    followed_state.change(states.Put(port("p", "10.0.0.2")))
+    followed_state.ledger.follow(followed_state.state, followed_state.state, ())
+    assert followed_state.pick(ANY) == ["10.0.0.3"]
+    followed_state.ledger.forget(("net", "10.0.0.1"))
+    assert followed_state.pick(ANY) == ["10.0.0.1"]
+
+
 def test_two_networks_may_have_the_same_addresses() -> None:
     followed_state = FollowedState(
         net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9")), net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9"), uuid="two")
