@@ -49,6 +49,21 @@ def test_addresses_come_from_ranges_that_are_made_from_the_pools(
     assert fits(ipam)
 
 
+def test_a_range_with_an_allocated_address_is_reported_and_nothing_is_allocated(
+    ipam: driver.Driver, database: engines.Database
+) -> None:
+    assert ipam.allocate("s", ANY) == "10.0.0.10"
+    damage = {"subnet": "s", "first": "0a00000a", "last": "0a00000a"}
+    database.change(lambda db: db.many("add_range", [damage]))
+    before = ranges_of(database)
+    with pytest.raises(
+        errors.ConfigurationError, match="availability ranges of subnet s contain allocated addresses"
+    ) as raised:
+        ipam.allocate_many("s", 10)
+    assert raised.value.hint == driver.REPAIR_HINT
+    assert ([each.address for each in ipam.allocations("s")], ranges_of(database)) == (["10.0.0.10"], before)
+
+
 def test_all_addresses_of_the_pools_are_allocated_once_and_then_the_pools_are_full(ipam: driver.Driver) -> None:
     assert sorted(ipam.allocate("s", ANY) for _ in range(10)) == addresses("10.0.0.10", 10)
 

@@ -172,6 +172,21 @@ def test_a_worker_that_loses_a_race_splits_the_range_and_both_continue_apart(
     assert ipam.lost_races == 1
 
 
+def test_a_range_is_split_under_the_lock_of_its_subnet(
+    ipam: driver.Driver, database: engines.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ipam.add_subnet("t", cidr="10.0.0.0/24", pools=[])
+    database.change(lambda db: db.many("add_range", [{"subnet": "t", "first": "0a000010", "last": "0a00001f"}]))
+    database.change(lambda db: db.run("mark_fresh", subnet="t"))
+    quicker, take = iter([True]), availability.take
+    monkeypatch.setattr(availability, "take", lambda *args, **named: not next(quicker, False) and take(*args, **named))
+    sent: list[str] = []
+    for name in ("first_row", "run"):
+        monkeypatch.setattr(statements.Statements, name, noted(getattr(statements.Statements, name), sent))
+    assert ipam.allocate("t", ANY) == "10.0.0.24"
+    assert sent[-4:] == ["pick", "share", "shorten", "enter"]
+
+
 def test_an_address_goes_back_to_the_ranges_under_the_lock_of_its_subnet(
     ipam: driver.Driver, database: engines.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

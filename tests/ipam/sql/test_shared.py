@@ -460,6 +460,26 @@ def test_the_addresses_that_are_skipped_follow_the_one_that_another_owner_has(
     moved.run(scenario())
 
 
+def test_while_the_state_alone_decides_every_plan_has_its_addresses(lab: Lab) -> None:
+    assert lab.run(lab.addresses.secure(99, lab.state, [port("192.0.2.15")], attempt=0))
+    assert not lab.addresses.on
+
+
+def test_what_other_owners_had_in_a_database_is_free_when_the_cluster_leaves_it(moved: Lab, empty_url: str) -> None:
+    labs.take(empty_url, "192.0.2.10")
+
+    async def scenario() -> None:
+        assert await moved.add_port("192.0.2.13") == ["192.0.2.13"]
+        assert "192.0.2.10" not in await moved.add_port()
+        assert (labs.NET, "192.0.2.10") in moved.ledger.foreign
+        labs.other(empty_url).deallocate(labs.SUBNET, "192.0.2.10", owner="somebody")
+        await moved.switch("embedded")
+        assert moved.ledger.foreign.addresses() == []
+        assert await moved.add_port() == ["192.0.2.10"]
+
+    moved.run(scenario())
+
+
 def test_a_job_that_finds_no_other_address_gets_those_that_it_has_skipped(
     moved: Lab, empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
