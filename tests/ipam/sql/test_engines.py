@@ -324,6 +324,36 @@ def test_a_user_without_the_right_to_write_is_refused(guest_url: str) -> None:
 
 
 @pytest.fixture(params=[pytest.param("", marks=postgres.NEEDS)])
+def serializable_url(request: pytest.FixtureRequest, server: postgres.Server) -> str:
+    """A database whose administrator has set another isolation of transactions than PostgreSQL's own default."""
+    url = server.create("serializable")
+    server.run("serializable", "ALTER DATABASE serializable SET default_transaction_isolation = 'serializable'")
+    schema.prepare(engines.open_database(url))
+    return url
+
+
+def test_a_change_reads_what_others_have_committed_and_a_read_is_one_snapshot_that_cannot_write(
+    serializable_url: str,
+) -> None:
+    database, second = engines.open_database(serializable_url), engines.open_database(serializable_url)
+    other = driver.Driver(second, below=lambda _: 0)
+    counts: list[int] = []
+
+    def work(db: statements.Statements) -> None:
+        counts.append(len(db.all_rows("subnets")))
+        other.add_subnet(f"s{len(counts)}", cidr="10.0.0.0/24", pools=[])
+        counts.append(len(db.all_rows("subnets")))
+
+    database.change(work)
+    database.read(work)
+    assert counts == [0, 1, 1, 1]
+    with pytest.raises(errors.EnvironmentFaultError, match=r"refused access: .* in a read-only transaction"):
+        database.read(lambda db: db.run("mark_fresh", subnet="s1"))
+    database.close()
+    second.close()
+
+
+@pytest.fixture(params=[pytest.param("", marks=postgres.NEEDS)])
 def served(request: pytest.FixtureRequest, server: postgres.Server) -> engines.Database:
     return engines.open_database(server.url(postgres.USER))
 
