@@ -1,6 +1,7 @@
 """The remote API with a simulated master: HTTP status, users, conversion of bodies and queries to opcodes."""
 
 import base64
+import gzip
 import hashlib
 import json
 import logging
@@ -8,6 +9,7 @@ import logging
 import bcrypt
 import msgspec
 import pytest
+import yaml
 
 from gantry.daemons import remote
 from gantry.doors import http
@@ -317,6 +319,8 @@ def test_the_description_has_the_type_of_the_arguments_of_a_query(talk: Talk) ->
     assert schemas["reason"] == {"type": "string"}
     assert schemas["disks"]["items"] == {"type": "integer", "minimum": 0}
     assert "replace_auto" in schemas["mode"]["enum"]
+    read = {each["name"] for each in paths["/2/addresses"]["get"]["parameters"]}
+    assert read >= {"of", "at", "history", "limit"}
 
 
 def test_a_body_cannot_set_fields_of_the_path_or_of_the_server(talk: Talk) -> None:
@@ -333,6 +337,10 @@ def test_arguments_become_fields_of_the_opcode(talk: Talk) -> None:
     )  # fmt: skip
     trail = msgspec.convert(op["reason"], list[tuple[str, str, int]])
     assert [entry[:2] for entry in trail] == [("gnt:user", "noon"), ("gnt:rapi:bob", "PUT /2/instances/vm1/startup")]
+    op = talk.op("POST", "/2/instances/vm1/reboot?type=full&dry-run=1")
+    assert (op["OP_ID"], op["reboot_type"]) == ("OP_INSTANCE_REBOOT", "full")
+    op = talk.op("DELETE", "/2/instances/vm1/tags?tag=a&tag=b&dry-run=1")
+    assert (op["OP_ID"], op["kind"], op["name"], op["tags"]) == ("OP_TAGS_DEL", "instance", "vm1", ["a", "b"])
     op = talk.op("POST", "/2/instances/vm1/replace-disks?mode=replace_on_primary&disks=0,+1,&dry-run=1")
     assert op["disks"] == [0, 1]
     op = talk.op("PUT", "/2/nodes/node1/storage/modify?name=/dev/sdb&allocatable=0&dry-run=1")
@@ -400,7 +408,73 @@ def test_a_change_can_be_bound_to_a_version(talk: Talk) -> None:
         assert talk.status("PUT", path + "?dry-run=1", {}, if_match=f'"{version}-abc"') == status
     assert talk.status("PUT", "/2/groups/default/modify", {}, if_match=f'"{version + 1}-abc"') == 412
     assert talk.status("PUT", "/2/groups/nobody/modify", {}, if_match="*") == 404
-    assert talk.status("PUT", "/2/tags?tag=a", if_match='"1"') == 400
+    # What has no version of its own cannot be bound to a version.
+    for method, path in (("PUT", "/2/tags?tag=a"), ("POST", "/2/groups"), ("PUT", "/2/segment-ranges/lab/modify")):
+        answer = talk.raw(method, path, b"{}", if_match='"1"')
+        assert (answer.status, b"If-Match requires the path of an instance" in answer.body) == (400, True), path
+
+
+def test_a_read_is_answered_without_content_if_the_client_has_this_version(talk: Talk) -> None:
+    first = talk.raw("GET", "/2/instances/vm1")
+    again = talk.raw("GET", "/2/instances/vm1", if_none_match=f'"x", {first.headers["ETag"]}')
+    assert (again.status, again.body, again.headers["ETag"]) == (304, b"", first.headers["ETag"])
+    assert again.headers["Vary"] == first.headers["Vary"] == "Accept, Accept-Encoding"
+    assert talk.raw("GET", "/2/instances/vm1", if_none_match='"x"').body == first.body
+
+
+@pytest.mark.parametrize(
+    ("path", "accepted", "is_packed"),
+    [
+        ("/2/info", "gzip", True), ("/2/info", "br, GZIP;q=0.5", True), ("/2/info", "", False),
+        ("/2/info", "br", False), ("/2/info", "gzip;q=0", False), ("/2/features", "gzip", False),
+    ],
+)  # fmt: skip
+def test_a_long_answer_is_compressed_for_a_client_that_accepts_it(
+    talk: Talk, path: str, accepted: str, is_packed: bool
+) -> None:
+    plain, answer = talk.raw("GET", path), talk.raw("GET", path, accept_encoding=accepted)
+    assert (len(plain.body) >= wire.PACKED_BYTES) is (path == "/2/info")
+    assert answer.headers.get("Content-Encoding") == ("gzip" if is_packed else None)
+    assert (gzip.decompress(answer.body) if is_packed else answer.body) == plain.body
+    assert (len(answer.body) < len(plain.body)) is is_packed
+    assert (answer.headers["ETag"], answer.content_type) == (plain.headers["ETag"], plain.content_type)
+
+
+def test_an_answer_is_yaml_for_a_client_that_wants_yaml(talk: Talk) -> None:
+    answer = talk.raw("GET", "/2/instances/vm1", accept="application/yaml")
+    assert (answer.status, answer.content_type) == (200, representation.YAML)
+    value = talk.value("GET", "/2/instances/vm1")
+    assert isinstance(value, dict)
+    assert list(yaml.safe_load(answer.body).items()) == list(value.items())
+    assert representation.encode({"b": "ä", "a": (1, None)}, representation.YAML) == "b: ä\na:\n- 1\n- null\n".encode()
+
+
+def test_a_request_for_another_form_is_refused_and_nothing_is_changed(
+    talk: Talk, lab: cluster.SimulatedCluster
+) -> None:
+    before = lab.daemons[lab.leader].store.snapshot.serial
+    answer = talk.raw("PUT", "/2/tags?tag=a", accept="text/html")
+    explained = "the Accept header allows neither application/json nor application/yaml"
+    assert (answer.status, json.loads(answer.body)["explain"]) == (406, explained)
+    assert lab.daemons[lab.leader].store.snapshot.serial == before
+
+
+@pytest.mark.parametrize("begin", ["/lab.example", "/2/lab.example"])
+def test_the_paths_of_the_older_design_lead_to_the_same_objects(talk: Talk, begin: str) -> None:
+    assert talk.value("GET", f"{begin}/instances/vm1") == talk.value("GET", "/2/instances/vm1")
+    assert talk.value("GET", f"{begin}/instances") == talk.value("GET", "/2/instances")
+    op = talk.op("PUT", f"{begin}/instances/vm1/tag?tag=a&dry-run=1")
+    assert (op["OP_ID"], op["name"], op["tags"]) == ("OP_TAGS_SET", "vm1", ["a"])
+    op = talk.op("PUT", f"{begin}/instances/vm1/startup?dry-run=1")
+    assert (op["OP_ID"], op["instance_name"]) == ("OP_INSTANCE_STARTUP", "vm1")
+    assert talk.status("GET", f"{begin}x/instances/vm1") == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_tags_are_named_in_the_query(talk: Talk, method: str) -> None:
+    answer = talk.raw(method, "/2/instances/vm1/tags")
+    assert answer.status == 400
+    assert "the request has no tags; add each tag as a query argument: ?tag=first&tag=second" in answer.body.decode()
 
 
 def test_passwords_are_checked_in_every_form(talk: Talk) -> None:
@@ -450,6 +524,12 @@ def test_an_invalid_line_of_the_users_file_is_logged_by_number_without_its_text(
     assert "line 7" in caplog.text
     assert "line 8" in caplog.text
     assert "apr1" not in caplog.text
+
+
+@pytest.mark.parametrize("password", ["$2b$", "$2b$12$short", "$2y$99$" + "a" * 53])
+def test_a_damaged_password_of_bcrypt_is_never_right(password: str) -> None:
+    assert users.parse(f"frank:{password}")["frank"].has("") is False
+    assert users.parse(f"frank:{password}")["frank"].has(password) is False
 
 
 def test_a_request_cannot_forge_a_line_of_the_access_log(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
