@@ -155,6 +155,22 @@ def test_a_session_ends_when_it_is_not_used_and_at_the_latest_after_some_hours(b
     assert browser.ask("GET", "/2/session").status == 401
 
 
+def test_an_open_stream_of_events_keeps_its_session_and_ends_with_it(browser: Browser) -> None:
+    browser.log_in()
+    pieces = browser.ask("GET", "/2/events").pieces
+    assert pieces
+    end = browser.lab.master.clock.monotonic() + 2 * sessions.IDLE_SECONDS
+    while browser.lab.master.clock.monotonic() < end:
+        browser.lab.run(anext(pieces))
+    assert browser.ask("GET", "/2/session").status == 200
+    browser.ask("DELETE", "/2/session")
+
+    async def remaining() -> list[bytes]:
+        return [piece async for piece in pieces]
+
+    assert browser.lab.run(remaining()) == []
+
+
 @pytest.mark.parametrize("text", [b"", b"alice other write\n", b"alice one read\n", b"alice one write\n"])
 def test_a_session_ends_when_its_user_changes(browser: Browser, text: bytes) -> None:
     browser.log_in()

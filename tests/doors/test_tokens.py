@@ -12,7 +12,7 @@ from tests.doors import test_access
 from gantry import errors
 from gantry.daemons import remote
 from gantry.doors import luxi
-from gantry.doors.http import attempts
+from gantry.doors.http import attempts, tokens, users
 from gantry.doors.rapi import event_stream
 from gantry.model import access, token_text
 from gantry.rpc import luxi as luxi_client
@@ -383,6 +383,9 @@ def stream(lab: Lab, text: str, end: str) -> list[bytes]:
             await lab.simulated.done({"OP_ID": "OP_TOKEN_REVOKE", "user": "bob"})
         elif end == "removed":
             await lab.simulated.master.disk.write(test_access.USERS, b"alice one write\n")
+        elif end == "unproven":
+            # A master that does not say whether the token is valid.
+            patch.delitem(luxi.METHODS, "ProveToken")
         else:
             await lab.simulated.master.clock.sleep(1000.0)
         async with asyncio.timeout(event_stream.PING_SECONDS * 100):
@@ -390,10 +393,11 @@ def stream(lab: Lab, text: str, end: str) -> list[bytes]:
         return pieces
 
     lab.become("root")
-    return lab.simulated.run(scenario())
+    with pytest.MonkeyPatch.context() as patch:
+        return lab.simulated.run(scenario())
 
 
-@pytest.mark.parametrize("end", ["revoked", "removed", "over"])
+@pytest.mark.parametrize("end", ["revoked", "removed", "over", "unproven"])
 def test_an_open_stream_ends_with_its_token(lab: Lab, end: str) -> None:
     text = lab.token("bob", until=lab.simulated.master.clock.now() + 1000)
     begin, *more = stream(lab, text, end)
@@ -465,6 +469,38 @@ def test_a_master_that_knows_no_tokens_lets_no_request_with_one_through(
             lab.simulated.run(call())
         assert msgspec.json.decode(msgspec.json.encode(luxi_client.NamedUser("bob")), type=OlderUser).name == "bob"
     assert lab.simulated.daemons[lab.simulated.leader].store.snapshot.last_job == before
+
+
+def test_tokens_are_listed_for_who_has_a_name(lab: Lab) -> None:
+    lab.token("bob")
+    lab.become("root")
+    for user, names in (("bob", [[[0, "bob:ci"]]]), ("carol", [])):
+        is_done, answer = lab.luxi("Query", "token", ["name"], None, user={"name": user})
+        assert is_done
+        assert isinstance(answer, dict)
+        assert answer["data"] == names
+    nameless = lab.refusal("Query", "token", ["name"], None, user={"name": ""})
+    assert nameless == "somebody without a name has no API tokens; log in"
+
+
+def test_of_proven_tokens_a_bounded_number_is_remembered(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "PROVEN", 2)
+    texts = [lab.token("bob", f"ci{number}") for number in range(5)]
+    known = tokens.Tokens(lab.simulated.master, users.Users(lab.simulated.master, test_access.USERS), _prove_all)
+
+    async def scenario() -> list[int]:
+        sizes = []
+        for text in (*texts, *texts):
+            user = await known.check(text, peer="198.51.100.9", name="bob")
+            assert user
+            sizes.append(len(known._proven))
+        return sizes
+
+    assert lab.simulated.run(scenario()) == [1, 2] * 5
+
+
+async def _prove_all(identifier: str, secret_hash: str) -> tokens.Proof:
+    return tokens.Proof("uuid", "bob", "ci", "everything")
 
 
 def test_luxi_knows_a_token_by_its_user_alone(lab: Lab) -> None:
