@@ -205,8 +205,6 @@ class _VisibleEvents:
         """Return the messages for an event: none if the user does not see it, or has it already."""
         position = event.serial - 1 if self._position is None else self._position
         self._position = max(position, event.serial)
-        if event.serial <= position:
-            return []
         if not self.is_limited and not event.is_of_reading:
             return [_message("change", event.content, event.serial)]
         messages: list[bytes] = []
