@@ -3,14 +3,17 @@
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
-from collections.abc import AsyncGenerator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
 import pytest
 
+from gantry import errors
 from gantry.daemons import remote
 from gantry.doors import http
 from gantry.doors.rapi import event_stream, feed
+from gantry.rpc import luxi
 from gantry.runtime import http_interface
 from gantry.sim import cluster
 
@@ -157,9 +160,10 @@ def test_a_slow_client_hears_that_it_missed_events_and_a_quick_one_misses_none(
     lab.run(scenario())
 
 
-def test_a_stream_follows_a_job_to_its_end(lab: cluster.SimulatedCluster, server: http.Server) -> None:
+@pytest.mark.parametrize("seconds", [3, 3 * event_stream.JOB_WAIT_SECONDS])
+def test_a_stream_follows_a_job_to_its_end(lab: cluster.SimulatedCluster, server: http.Server, seconds: float) -> None:
     async def scenario() -> None:
-        job = await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 3, "on_master": True, "on_nodes": []})
+        job = await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_master": True, "on_nodes": []})
         pieces = await _open(server, f"?job={job}")
         followed: list[dict[str, object]] = []
         while not followed or followed[-1]["status"] != "success":
@@ -169,9 +173,65 @@ def test_a_stream_follows_a_job_to_its_end(lab: cluster.SimulatedCluster, server
                 followed.append(content)
         assert {each["id"] for each in followed} == {job}
         assert "running" in {each["status"] for each in followed}
+        assert len({json.dumps(each) for each in followed}) == len(followed)
         await pieces.aclose()
 
     lab.run(scenario())
+
+
+def _fail(
+    lab: cluster.SimulatedCluster,
+    patch: pytest.MonkeyPatch,
+    which: Callable[[str, tuple[object, ...]], bool],
+    number: int,
+) -> list[float]:
+    """Let the master fail a number of calls of the remote API; return the times of these and of the later ones."""
+    times: list[float] = []
+    call = luxi.Pool.call
+
+    async def failing(pool: luxi.Pool, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        if which(method, arguments):
+            times.append(lab.master.clock.monotonic())
+            if len(times) <= number:
+                raise errors.RemoteError("the master daemon does not answer")
+        return await call(pool, kind, method, *arguments)
+
+    patch.setattr(luxi.Pool, "call", failing)
+    return times
+
+
+def test_a_stream_asks_for_its_job_until_the_master_answers(
+    lab: cluster.SimulatedCluster, server: http.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = _fail(lab, monkeypatch, lambda method, _: method == "WaitForJobChange", 3)
+
+    async def scenario() -> list[object]:
+        job = await lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 0, "on_master": True, "on_nodes": []})
+        await lab.wait(job)
+        pieces = await _open(server, f"?job={job}")
+        messages = await _read(pieces, 2)
+        await pieces.aclose()
+        return [content["status"] for kind, _, content in messages if kind == "job"]  # type: ignore[index]
+
+    assert lab.run(scenario()) == ["success"]
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert waits == pytest.approx([feed.RETRY_SECONDS] * 3, abs=0.1)
+
+
+def test_a_stream_begins_once_the_master_says_what_its_user_sees(
+    lab: cluster.SimulatedCluster, server: http.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = _fail(lab, monkeypatch, lambda _, arguments: arguments[:2] == (feed.END, feed.AT_ONCE), 3)
+
+    async def scenario() -> list[Message]:
+        pieces = await _open(server)
+        messages = await _read(pieces, 1)
+        await pieces.aclose()
+        return messages
+
+    assert lab.run(scenario()) == [("begin", "", {"serial": lab.daemons[lab.leader].store.snapshot.serial})]
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert waits == pytest.approx([feed.RETRY_SECONDS] * 3, abs=0.1)
 
 
 def test_a_job_that_does_not_exist_has_no_status(lab: cluster.SimulatedCluster, server: http.Server) -> None:

@@ -9,7 +9,7 @@ import json
 import random
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import cast
 
 import msgspec
@@ -547,6 +547,112 @@ def test_an_object_that_becomes_invisible_leaves_an_open_stream(lab: RuledCluste
     text = "".join(lab.simulated.run(scenario()))
     assert "vm-cedar" not in text
     assert text.count('"name":"vm-elder"') == 2
+
+
+def test_a_user_who_comes_back_reads_the_state_again_and_gets_each_visible_event_once(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "instance:vm-elder"))
+    server = remote.server(lab.simulated.master, cluster.FOLDERS)
+
+    async def stream(login: bytes, query: str = "") -> AsyncGenerator[bytes, None]:
+        headers = {"authorization": f"Basic {base64.b64encode(login).decode()}"}
+        answer = await server.answer(http_interface.Request("GET", f"/2/events{query}", b"", headers))
+        assert answer.pieces
+        return answer.pieces
+
+    async def tag(name: str, tags: str) -> int:
+        await lab.simulated.done({"OP_ID": "OP_TAGS_SET", "kind": "instance", "name": name, "tags": [tags]})
+        return lab.state.serial
+
+    async def read(pieces: AsyncGenerator[bytes, None], number: int) -> list[str]:
+        """Return the first lines of messages, and the ids of changes."""
+        lines: list[str] = []
+        while len(lines) < number:
+            for message in (await anext(pieces)).decode().split("\n\n")[:-1]:
+                if message != ":":
+                    kind, more, *_ = message.split("\n")
+                    lines.append(more if kind == "event: change" else kind)
+        return lines
+
+    async def scenario() -> None:
+        lab.become("gantry-rapi", "gantry-admin")
+        # While somebody follows the events, the feed keeps them.
+        first = await stream(b"alice:one")
+        assert await read(first, 1) == ["event: begin"]
+        begin = lab.state.serial
+        await tag("vm-elder", "again1")
+        await tag("vm-cedar", "again2")
+        after = await tag("vm-elder", "again3")
+        everything = [f"id: {serial}" for serial in range(begin + 1, after + 1)]
+        assert await read(first, after - begin) == everything
+        back = await stream(b"bob:two", f"?after={begin}")
+        begun = await read(back, 4)
+        assert begun[:2] == ["event: begin", "event: lost"]
+        assert begun[2] in everything
+        assert begun[3] in everything
+        last = await tag("vm-elder", "again4")
+        (later,) = await read(back, 1)
+        assert after < int(later.removeprefix("id: ")) <= last
+        assert int(begun[2].removeprefix("id: ")) < int(begun[3].removeprefix("id: "))
+        await back.aclose()
+        await first.aclose()
+
+    lab.simulated.run(scenario())
+
+
+def test_an_opcode_that_reads_is_answered_with_visible_objects_or_refused(lab: RuledCluster) -> None:
+    lab.rule(("viewer", "tag:shop"))
+    search = {"OP_ID": "OP_TAGS_SEARCH", "pattern": "^(shop|billing|web|west)$"}
+    paths, warnings = msgspec.convert(lab.result("ReadOpcode", search), tuple[list[tuple[str, str]], list[str]])
+    visible = {("/instances/vm-apple", "shop"), ("/instances/vm-birch", "shop"), ("/instances/vm-birch", "billing")}
+    assert ({*paths}, warnings) == (visible, [])
+    whole = msgspec.convert(lab.result("ReadOpcode", search, user="root"), tuple[list[tuple[str, str]], list[str]])[0]
+    assert {*whole} > visible
+    query = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "instances": [], "static": True}
+    described, _ = msgspec.convert(lab.result("ReadOpcode", query), tuple[dict[str, object], list[str]])
+    assert {*described} == {"vm-apple", "vm-birch"}
+    volumes = {"OP_ID": "OP_NODE_QUERYVOLS", "output_fields": ["node"], "nodes": []}
+    is_done, result = lab.luxi("ReadOpcode", volumes)
+    assert (is_done, result) == (
+        False,
+        [
+            "OpPrereqError",
+            [
+                "OP_NODE_QUERYVOLS reads more than the access rules let you see; an administrator can allow it: "
+                "gnt-cluster access add USER viewer cluster",
+                "forbidden",
+            ],
+        ],
+    )
+    assert lab.luxi("ReadOpcode", volumes, user="root")[0]
+
+
+def test_users_find_their_own_archived_jobs_alone(lab: RuledCluster) -> None:
+    lab.rule(("operator", "instance:vm-apple"))
+    own = lab.result("SubmitJob", [{"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": "vm-apple"}])
+    lab.become("root")
+    another = lab.simulated.run(lab.simulated.submit({**talk.DELAY, "on_master": True, "on_nodes": []}))
+    assert isinstance(own, int)
+    for number in (own, another):
+        lab.simulated.run(lab.simulated.wait(number))
+        assert lab.result("ArchiveJob", number, user="root") is True
+    lab.simulated.run(lab.simulated.master.clock.sleep(5))
+    fields = ["id", "status", "archived"]
+    assert lab.result("QueryJobs", [own, another], fields) == [[own, "success", True], [another, None, None]]
+    assert lab.result("QueryJobs", [another], fields, user="root") == [[another, "success", True]]
+
+
+def test_the_rules_of_others_are_explained_to_who_sees_everything(lab: RuledCluster) -> None:
+    lab.rule(("operator", "instance:vm-apple"))
+    own, more = (["user:bob"], "instance:vm-apple"), (["user:bob", "user:carol"], "instance:vm-apple")
+    assert lab.luxi("ExplainAccess", *own)[0]
+    is_done, result = lab.luxi("ExplainAccess", *more)
+    text = "the rules of other users and groups can be explained only to who sees the whole cluster"
+    assert (is_done, result) == (
+        False, ["OpPrereqError", [f"{text}; ask about your own user and groups", "forbidden"]],
+    )  # fmt: skip
+    assert lab.luxi("ExplainAccess", *more, user="root")[0]
+    lab.rule(("viewer", "cluster"))
+    assert lab.luxi("ExplainAccess", *more)[0]
 
 
 def test_tokens_narrow_what_their_user_sees(lab: RuledCluster) -> None:
