@@ -238,7 +238,58 @@ def test_a_check_repairs_only_what_was_whole_at_the_last_check_that_succeeded(
     assert [(op["OP_ID"], op["whole_before"]) for ((op,),) in ops] == [("OP_CLUSTER_REPAIR_STORAGE", whole_before)]
 
 
-def test_an_instance_that_stays_down_is_started_a_few_times_and_again_when_that_is_long_ago() -> None:
+@pytest.mark.parametrize("status", ["queued", "waiting", "running"])
+def test_a_check_of_the_volume_groups_that_has_not_ended_is_not_followed_by_another(status: str) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node1")
+        for whole in (True, False):
+            before = watcher.Memory(whole=whole, look=7)
+            world.run(machine.disk.write("/memory", msgspec.json.encode(before)))
+            master = MasterAfterCheck(status, [])
+            world.run(watcher.Watcher(machine, "/memory", master=master, authority="/none", repairs=True).run())
+            assert master.jobs == []
+            after = msgspec.json.decode(machine.disk.read("/memory"), type=watcher.Memory)
+            assert (after.whole, after.look) == (whole, 7)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"look": "x"}', b"\xff"])
+def test_a_damaged_memory_is_logged_and_written_again(caplog: pytest.LogCaptureFixture, content: bytes) -> None:
+    with simulated.World(seed=1) as world:
+        machine, master = world.machine("node1"), Master(down=["vm1"])
+        world.run(machine.disk.write("/memory", content))
+        world.run(watcher.Watcher(machine, "/memory", master=master, authority="/none").run())
+        written = msgspec.json.decode(machine.disk.read("/memory"), type=watcher.Memory)
+    assert "/memory is damaged and will be rewritten" in caplog.text
+    assert len(master.jobs) == 1
+    assert written.instances["vm1"].count == 1
+
+
+class RefusingMaster(Master):
+    """A master that takes no jobs until ``takes_jobs`` is set."""
+
+    takes_jobs = False
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        if method == "SubmitJob" and not self.takes_jobs:
+            raise errors.QueueFullError("the queue is full")
+        return await super().call(kind, method, *arguments)
+
+
+def test_a_start_that_the_queue_refuses_is_not_an_attempt(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        machine, master = world.machine("node1"), RefusingMaster(down=["vm1"])
+        for takes_jobs in (False, True):
+            master.takes_jobs = takes_jobs
+            for _ in range(2 * watcher.ATTEMPTS):
+                world.run(watcher.Watcher(machine, "/memory", master=master, authority="/none").run())
+                world.run(world.clock.sleep(300))
+    assert len(master.jobs) == watcher.ATTEMPTS
+    assert "the queue is full" in caplog.text
+
+
+def test_an_instance_that_stays_down_is_started_a_few_times_and_again_when_that_is_long_ago(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def submitted(rounds: int) -> int:
         master = Master(down=["vm1"])
         for _ in range(rounds):
@@ -249,8 +300,11 @@ def test_an_instance_that_stays_down_is_started_a_few_times_and_again_when_that_
     with simulated.World(seed=1) as world:
         machine = world.machine("node1")
         assert submitted(2 * watcher.ATTEMPTS) == watcher.ATTEMPTS
+        # An instance that is given up is logged once.
+        assert len([line for line in caplog.messages if "instance vm1 is given up after" in line]) == 1
         world.run(world.clock.sleep(watcher.MEMORY_SECONDS))
         assert submitted(2 * watcher.ATTEMPTS) == watcher.ATTEMPTS
+        assert len([line for line in caplog.messages if "instance vm1 is given up after" in line]) == 2
 
 
 def test_an_instance_whose_guest_runs_elsewhere_is_not_started(lab: cluster.SimulatedCluster) -> None:
