@@ -49,6 +49,28 @@ class Master:
         return msgspec.convert({"data": rows}, kind)
 
 
+class UsedMaster(Master):
+    """A master daemon that knows what a node and an instance on it use, and whose users see everything or not."""
+
+    def __init__(self, sees_all: bool | errors.GantryError) -> None:
+        super().__init__(("node1", START))
+        self._sees_all = sees_all
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        if method == "QueryUsage":
+            fields = ("processor", "memory", "read", "written", "received", "sent")
+            used = [
+                {"node": "node1", "instance": name, **dict(zip(fields, range(first, first + 6), strict=True))}
+                for name, first in (("", 10), ("vm1", 20))
+            ]
+            return msgspec.convert(used, kind)
+        if method != "QueryOwnAccess":
+            return await super().call(kind, method, *arguments)
+        if isinstance(self._sees_all, errors.GantryError):
+            raise self._sees_all
+        return msgspec.convert({"sees_all": self._sees_all}, kind)
+
+
 class Ready:
     """A master daemon that answers what its readiness is asked by; counts these questions."""
 
@@ -214,6 +236,39 @@ def test_without_an_answer_of_the_master_it_has_what_the_machine_knows(
     ]
 
 
+def test_it_has_what_nodes_and_instances_use(lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths) -> None:
+    answer = ask(lab, server(lab, UsedMaster(True), folders))
+    ends: tuple[str, ...] = (
+        "processor_seconds_total",
+        "memory_used_bytes",
+        "disk_read_bytes_total",
+        "disk_written_bytes_total",
+    )
+    ends += ("network_received_bytes_total", "network_sent_bytes_total")
+    for position, end in enumerate(ends):
+        assert values(answer, f"gantry_node_{end}") == {("node1",): 10 + position}
+        assert values(answer, f"gantry_instance_{end}") == {("vm1", "node1"): 20 + position}
+
+
+@pytest.mark.parametrize(
+    ("sees_all", "kinds"),
+    [
+        (True, {"node", "authority"}),
+        (False, {"node"}),
+        (errors.ProtocolError("no such method: QueryOwnAccess"), {"node", "authority"}),
+        (errors.RemoteError("the connection is lost"), {"node"}),
+    ],
+)
+def test_what_the_machine_knows_is_for_who_sees_the_whole_cluster(
+    lab: cluster.SimulatedCluster,
+    folders: paths_of_nodes.Paths,
+    sees_all: bool | errors.GantryError,
+    kinds: set[str],
+) -> None:
+    answer = ask(lab, server(lab, UsedMaster(sees_all), folders))
+    assert {labels[0] for labels in values(answer, metrics.CERTIFICATE_END)} == kinds
+
+
 @pytest.mark.parametrize("content", [b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", None])
 @pytest.mark.parametrize("name", ["certs/authority.pem", "certs/node.pem", "rapi.pem"])
 def test_a_file_that_cannot_be_read_is_logged_and_the_rest_is_answered(
@@ -314,6 +369,7 @@ def test_it_has_what_the_master_counts_and_times(lab: cluster.SimulatedCluster) 
     assert growth("gantry_journal_copy_duration_seconds_count") > 0
     assert growth("gantry_node_call_duration_seconds_count", "instance_start", "done") == 1
     assert growth("gantry_luxi_request_duration_seconds_count", "SubmitJob", "done") == 2
+    assert 0 <= growth("gantry_luxi_request_duration_seconds_sum", "SubmitJob", "done") < 2
     assert growth("gantry_luxi_request_duration_seconds_count", "unknown", "ProtocolError") == 1
     assert samples(after, "gantry_replication_stalled") == {(): 0}
 
