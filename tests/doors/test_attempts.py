@@ -122,6 +122,33 @@ def test_who_has_guessed_gets_no_new_burst_when_others_are_forgotten(
     assert world.run(scenario()) == pytest.approx(1, abs=0.1)
 
 
+def test_of_users_and_peers_that_count_for_nothing_a_bounded_number_is_remembered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "QUEUES", 3)
+    clock = world.machine("node1").clock
+    checks = attempts.Attempts(clock)
+
+    async def log_in(number: int, *, is_right: bool) -> tuple[int, int, int]:
+        async def verify() -> bool:
+            return is_right
+
+        assert await checks.check((f"user{number}", f"192.0.2.{number}"), b"x", verify) is is_right
+        return len(checks._queues), len(checks._checked_users), len(checks._guessing_peers)
+
+    async def scenario() -> list[tuple[int, int, int]]:
+        right = [await log_in(number, is_right=True) for number in range(5)]
+        wrong = [await log_in(number, is_right=False) for number in range(10, 14)]
+        await clock.sleep(attempts.GUESSED_SECONDS + 1)
+        return [*right, *wrong, await log_in(20, is_right=True)]
+
+    assert world.run(scenario()) == [
+        *((1, 1, 0), (2, 2, 0), (3, 3, 0), (1, 4, 0), (2, 5, 0)),
+        *((3, 6, 1), (2, 7, 2), (3, 8, 3), (4, 9, 4)),
+        (1, 1, 0),
+    ]
+
+
 def test_a_wrong_password_is_answered_after_a_second_whoever_the_user_is(world: World) -> None:
     known_users = KnownUsers(world)
     for name in ("alice", "nobody"):

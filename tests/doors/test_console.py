@@ -1,6 +1,8 @@
 """The files of the console: what a browser gets, with which headers, and what stays with the remote API."""
 
 import gzip
+import importlib.resources
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +80,14 @@ def test_files_cannot_be_changed() -> None:
 def test_an_installation_without_a_console_says_so() -> None:
     answer = ask("/console/", files={})
     assert (answer.status, b"make console" in answer.body) == (404, True)
+
+
+def test_an_installation_has_the_files_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.resources, "files", lambda _: tmp_path)
+    read = console.built_files.__wrapped__
+    assert read() == {}
+    for name, content in FILES.items():
+        path = tmp_path / "static" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    assert read() == FILES

@@ -89,6 +89,17 @@ def test_an_answer_counts_only_in_the_browser_that_asked(sign_on: SignOnCluster)
     assert attacker.user() == "oidc:anna"
 
 
+def test_a_failure_is_shown_once(sign_on: SignOnCluster) -> None:
+    browser = sign_on.browser()
+    assert "Set-Cookie" not in browser.ask("GET", "/2/session/methods").headers
+    browser.come_back({"code": "x", "state": "y"})
+    answer = browser.ask("GET", "/2/session/methods")
+    assert "this browser has not begun this log-in" in json.loads(answer.body)["failure"]
+    assert "Max-Age=0" in answer.headers["Set-Cookie"]
+    answer = browser.ask("GET", "/2/session/methods")
+    assert (json.loads(answer.body)["failure"], "Set-Cookie" in answer.headers) == ("", False)
+
+
 def test_an_answer_counts_once_even_if_the_provider_accepts_its_code_again(sign_on: SignOnCluster) -> None:
     browser = sign_on.browser()
     query = sign_on.provider.authorize(browser.begin())
