@@ -1,7 +1,9 @@
 """The master's socket: framing, methods and their arguments, on a simulated node with a complete master."""
 
 import asyncio
+import dataclasses
 import json
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
@@ -13,6 +15,7 @@ from gantry import errors
 from gantry.doors import luxi
 from gantry.doors.luxi import jobs, queries
 from gantry.jobs import archiving
+from gantry.runtime import bytestream, limits, paths
 from gantry.sim import cluster
 from gantry.state.store import events
 
@@ -161,6 +164,132 @@ def test_the_history_has_only_what_its_filters_name(lab: cluster.SimulatedCluste
     assert lab.run(_history(lab, "network", "net2", serial, None)) == of_net2[1:]
     assert lab.run(_history(lab, "network", "net2", None, moment)) == of_net2[1:]
     lab.run(lab.done({"OP_ID": "OP_NETWORK_REMOVE", "network_name": "net2"}))
+
+
+def test_the_history_is_of_kinds_that_there_are(lab: cluster.SimulatedCluster) -> None:
+    name, text = failure(lab, "QueryHistory", "disk", None, None, None, 10)
+    assert (name, text) == ("OpPrereqError", f"no such kind of object: disk; the kinds are {', '.join(events.KINDS)}")
+
+
+def test_a_wait_for_a_job_that_does_not_change_ends_with_a_word_of_its_own(lab: cluster.SimulatedCluster) -> None:
+    number = lab.run(_job(lab, LONG))
+    lab.run(lab.world.clock.sleep(1))
+    begin = lab.world.clock.monotonic()
+    (answer,) = ask(lab, request("WaitForJobChange", number, ["status"], ["running"], 1000, 3))
+    assert (answer["success"], answer["result"]) == (True, "nochange")
+    assert lab.world.clock.monotonic() - begin >= 3
+    lab.run(lab.luxi("CancelJob", number, True))
+    lab.run(lab.wait(number))
+
+
+def test_a_bug_in_a_method_is_an_answer_and_the_connection_goes_on(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(services: object, *arguments: object) -> object:
+        raise ZeroDivisionError("by a bug")
+
+    monkeypatch.setitem(luxi.METHODS, "QueryTags", (luxi.METHODS["QueryTags"][0], broken))
+    answers = ask(lab, request("QueryTags", "cluster", "") + request("QueryConfigValues", ["cluster_name"]))
+    text = "method QueryTags failed; see the master's log"
+    assert answers == [
+        {"success": False, "result": ["ProgrammerError", [text]]},
+        {"success": True, "result": ["lab.example"]},
+    ]
+    assert "method QueryTags failed" in caplog.messages
+    assert "ZeroDivisionError: by a bug" in caplog.text
+
+
+def _second_door(lab: cluster.SimulatedCluster) -> luxi.Door:
+    """Return a door of the lab's master at a socket of its own."""
+    folders = paths.Paths.below("/second")
+    lab.run(lab.master.disk.make_directory(folders.run))
+    return luxi.Door(lab.master, dataclasses.replace(lab.daemons[lab.leader].door._services, folders=folders))
+
+
+async def _conversation_with(lab: cluster.SimulatedCluster, door: luxi.Door, message: bytes) -> list[dict[str, object]]:
+    reader, writer = await lab.master.network.connect_unix(door._path, limit=LIMIT)
+    writer.write(message)
+    answers = (await reader.read()).split(ETX)[:-1]
+    writer.close()
+    return [json.loads(answer) for answer in answers]
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_a_change_that_waits_for_candidates_ends_with_its_door(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch, is_given_up: bool
+) -> None:
+    outcomes: list[str] = []
+
+    async def endless(*arguments: object) -> object:
+        outcomes.append("begun")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            outcomes.append("canceled")
+            raise
+        return None
+
+    if is_given_up:
+        monkeypatch.setattr(jobs, "give_up", endless)
+    else:
+        monkeypatch.setitem(luxi.METHODS, "SubmitJob", (luxi.METHODS["SubmitJob"][0], endless))
+    stalled = lab.daemons[lab.leader].candidates.stalled
+
+    door = _second_door(lab)
+
+    async def scenario() -> list[dict[str, object]]:
+        await door.open()
+        if is_given_up:
+            stalled.set()
+        asking = asyncio.ensure_future(_conversation_with(lab, door, request("SubmitJob", [DELAY])))
+        await lab.world.clock.sleep(0.01)
+        stalled.set()
+        await lab.world.clock.sleep(0.01)
+        assert outcomes == ["begun"]
+        async with asyncio.timeout(10):
+            await door.close()
+            return await asking
+
+    try:
+        answers = lab.run(scenario())
+    finally:
+        stalled.clear()
+    assert outcomes == ["begun", "canceled"]
+    # Without a decision there is no answer; a change that may still be made is reported as such.
+    assert [answer["success"] for answer in answers] == ([] if is_given_up else [False])
+
+
+def test_a_message_that_the_server_refuses_is_answered_with_the_time_after_which_to_send_it_again(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class RefusingReader:
+        """A stream whose server has no memory for a message."""
+
+        async def readuntil(self, separator: bytes) -> bytes:
+            raise bytestream.RefusedError("too many bytes")
+
+    serve = lab.master.network.serve_unix
+
+    async def serve_refusing(path: str, handler: Callable[..., Awaitable[None]], **options: object) -> object:
+        return await serve(path, lambda _, writer: handler(RefusingReader(), writer), **options)  # type: ignore[arg-type]
+
+    door = _second_door(lab)
+
+    async def scenario() -> list[dict[str, object]]:
+        await door.open()
+        answers = await _conversation_with(lab, door, request("QueryTags", "cluster", ""))
+        await door.close()
+        return answers
+
+    monkeypatch.setattr(lab.master.network, "serve_unix", serve_refusing)
+    text = "the master daemon refuses the message: too many bytes"
+    expected_error = errors.BusyError(text).luxi_pair()
+    (answer,) = lab.run(scenario())
+    assert answer == {
+        "success": False,
+        "result": [expected_error[0], list(expected_error[1])],
+        "retry_after": limits.RETRY_SECONDS,
+    }
 
 
 async def _jobs_and_serial(lab: cluster.SimulatedCluster) -> object:
