@@ -327,6 +327,18 @@ def test_an_instance_that_does_not_run_has_no_console(lab: cluster.SimulatedClus
     run(lab, scenario)
 
 
+def test_an_instance_on_an_offline_node_has_no_console() -> None:
+    with cluster.SimulatedCluster(seed=2, nodes=2) as simulated:
+        simulated.run(simulated.build())
+        create = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm1", "disk_template": "diskless", "pnode": "node2"}
+        simulated.run(simulated.done(create))
+        simulated.kill("node2")
+        op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node2", "offline": True, "force": True}
+        simulated.run(simulated.done(op))
+        with pytest.raises(errors.GantryError, match="primary node node2 of instance vm1 is offline"):
+            simulated.run(simulated.luxi("OpenConsole", "vm1", "serial", "alice"))
+
+
 async def log_out(alice: Person, lab: cluster.SimulatedCluster) -> None:
     headers = {"cookie": alice.cookie, sessions.HEADER: alice.token}
     assert (await alice.server.answer(http_interface.Request("DELETE", "/2/session", b"", headers))).status == 200
@@ -432,6 +444,54 @@ def test_a_serial_console_ends_after_an_hour_without_a_key_and_keys_keep_it_and_
                 console.socket.inbox.put_nowait(b"x")
             await console.task
             assert console.socket.reports[1]["why"] in ("idle", "session")
+
+    run(lab, scenario)
+
+
+def test_a_serial_console_that_is_idle_ends_though_another_page_keeps_the_session(
+    lab: cluster.SimulatedCluster, server: http.Server
+) -> None:
+    async def scenario() -> None:
+        async with line(lab):
+            alice = await log_in(server)
+            console = await alice.opens()
+            begin = lab.master.clock.monotonic()
+            while not console.task.done():
+                await lab.master.clock.sleep(60)
+                assert (await server.answer(alice.request("/2/session"))).status == 200
+            assert lab.master.clock.monotonic() - begin == pytest.approx(console_stream.IDLE_SECONDS, abs=120)
+            assert console.socket.reports[1] == {
+                "state": "ended", "text": "Nothing was typed for 60 minutes.", "why": "idle",
+            }  # fmt: skip
+
+    run(lab, scenario)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(ConnectionRefusedError("refused"), "refused"), (TimeoutError(), "no answer")]
+)
+def test_a_port_of_a_console_that_cannot_be_reached_is_named_with_its_node(
+    lab: cluster.SimulatedCluster,
+    server: http.Server,
+    monkeypatch: pytest.MonkeyPatch,
+    error: OSError,
+    reason: str,
+) -> None:
+    async def fail(*arguments: object, **options: object) -> object:
+        raise error
+
+    async def scenario() -> None:
+        async with line(lab):
+            monkeypatch.setattr(lab.master.network, "connect_port", fail)
+            console = await (await log_in(server)).opens()
+            await console.task
+            (report,) = console.socket.reports
+            assert report["state"] == "refused"
+            assert str(report["text"]).startswith(
+                f"the console's port on node node1 cannot be reached: {reason}; the master connects to 203.0.113.1"
+            )
+            # The node ends the guest's stream when nobody has come.
+            await lab.master.clock.sleep(2 * console_streams.CLIENT_TIMEOUT_SECONDS)
 
     run(lab, scenario)
 

@@ -48,6 +48,21 @@ def test_nodes_have_their_role_and_the_version_of_their_packages(lab: cluster.Si
     assert (node["node"], node["role"], node["installed"], node["error"]) == ("node1", "master", "1.0", "")
 
 
+def test_nodes_without_an_answer_have_the_reason_in_place_of_a_version() -> None:
+    with cluster.SimulatedCluster(seed=2, nodes=4) as simulated:
+        simulated.run(simulated.build())
+        simulated.run(simulated.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node3", "offline": True}))
+        simulated.kill("node4")
+        rows = msgspec.convert(simulated.run(simulated.luxi("QueryPackages")), list[dict[str, object]])
+    described = {row["node"]: (row["role"], row["offline"], row["installed"]) for row in rows}
+    assert list(described) == ["node1", "node2", "node3", "node4"]
+    assert described["node3"] == ("regular", True, "")
+    assert described["node4"] == ("candidate", False, "")
+    reasons = {row["node"]: str(row["error"]) for row in rows}
+    assert reasons["node3"] == "the node is marked offline"
+    assert reasons["node4"].startswith("node node4 ")
+
+
 def test_a_version_that_fits_is_accepted(lab: cluster.SimulatedCluster) -> None:
     assert check(lab) == [{"node": "node1", "error": ""}]
 
