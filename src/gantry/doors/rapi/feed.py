@@ -83,7 +83,8 @@ class Feed:
     async def follow(self, after: int | None) -> AsyncGenerator[int | Event | None, None]:
         """Yield the serial from which on the events follow, then each event; None where events are missing.
 
-        They follow the serial ``after``; without it, they begin now.
+        They follow the serial ``after``; without it, the last one that was read: with the first of several followers at
+        the same time, that is now; after a time without followers, where the last of them left.
         """
         async with self._following():
             while not self._serial:
