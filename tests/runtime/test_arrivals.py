@@ -68,6 +68,28 @@ async def until(event: asyncio.Event) -> None:
         await event.wait()
 
 
+@pytest.mark.parametrize(
+    ("data", "plain", "encrypted"),
+    [
+        (b"", 1, 1),
+        (b"\x16", 1, 4),
+        (b"\x16\x03\x01\x00", 1, 1),
+        (b"\x16\x03\x01\x00\x02", 1, 2),
+        (b"\x16\x03\x01\x00\x02ab", 1, 0),
+        (b"\x16\x03\x01\x00\x02abc", 1, 0),
+        (b"\x16\x03\x01\xff\xff", 1, arrivals.PEEK_BYTES - 5),
+        (b"GET / HTTP/1.1\r\n", 1, 0),
+        (b"GET / HTTP/1.1\n\n", 0, 0),
+        (REQUEST, 0, 0),
+        (b"x" * (arrivals.PEEK_BYTES - 1), 1, 0),
+        (b"x" * arrivals.PEEK_BYTES, 0, 0),
+    ],
+)
+def test_the_bytes_that_are_missing_follow_from_the_beginning(data: bytes, plain: int, encrypted: int) -> None:
+    assert arrivals.missing(data, encrypted=False) == plain
+    assert arrivals.missing(data, encrypted=True) == encrypted
+
+
 async def test_a_message_that_came_with_the_connection_is_complete_at_once(
     accepted_connection: AcceptedConnection,
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import os
 import socket
 
 import pytest
@@ -153,6 +154,61 @@ async def test_a_peer_with_few_strangers_does_not_wait_for_one_with_many() -> No
     assert len(open_connections.ended) == 1
 
 
+@pytest.mark.parametrize(("strangers", "begins"), [(12, False), (13, True)])
+async def test_a_peer_with_twice_as_many_strangers_and_eight_makes_room_soon(strangers: int, begins: bool) -> None:
+    open_connections = OpenConnections(limits.HttpLimits(strangers=strangers + 2))
+    for peer in "a" * strangers + "bb":
+        open_connections.arrive(peer)
+        assert open_connections.connections.begin(connections.State.HEADERS)
+    newcomer = open_connections.arrive("b")
+    open_connections.now += connections.SHORT_SILENCE_TIMEOUT_SECONDS
+    assert open_connections.connections.begin(connections.State.HEADERS) is (newcomer if begins else None)
+    assert [each.peer for each in open_connections.ended] == ["a"] * begins
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds"),
+    [
+        (connections.State.IDLE, 0),
+        (connections.State.BODY, connections.SHORT_SILENCE_TIMEOUT_SECONDS),
+        (connections.State.HEADERS, connections.SILENCE_TIMEOUT_SECONDS),
+    ],
+)
+async def test_a_stranger_makes_room_after_the_time_of_its_state(state: connections.State, seconds: float) -> None:
+    open_connections = OpenConnections(limits.HttpLimits(connections=1))
+    first = open_connections.open("a", state)
+    newcomer = open_connections.arrive("b")
+    if seconds:
+        open_connections.now += seconds / 2
+        assert open_connections.connections.begin(state) is None
+        open_connections.now += seconds / 2
+    assert open_connections.connections.begin(state) is newcomer
+    assert open_connections.ended == [first]
+
+
+async def test_a_process_without_descriptors_closes_a_quarter_and_those_that_have_not_begun_first() -> None:
+    open_connections = OpenConnections()
+    begun = [open_connections.open(peer) for peer in "abcd"]
+    silent = [open_connections.arrive("e", complete=False) for _ in range(4)]
+    assert len(open_connections.connections) == 8
+    open_connections.connections.displace_some()
+    assert open_connections.ended == silent[:3]
+    open_connections.connections.displace_some()
+    assert open_connections.ended[3:] == [silent[3], begun[0]]
+
+
+async def test_all_connections_count_for_the_quarter_that_is_closed() -> None:
+    open_connections = OpenConnections()
+    for _ in range(3):
+        open_connections.open("a", connections.State.WORK)
+    refused = open_connections.open("a")
+    complete = [open_connections.arrive("b") for _ in range(4)]
+    assert refused.refusal
+    assert len(open_connections.connections) == 8
+    open_connections.connections.displace_some()
+    assert open_connections.ended == complete[:3]
+
+
 async def test_a_few_handshakes_go_on_at_a_time_and_all_clients_have_their_turn() -> None:
     open_connections = OpenConnections(limits.HttpLimits())
     for _ in range(100):
@@ -236,23 +292,22 @@ async def test_each_state_has_its_time_limit(open_connections: OpenConnections) 
     assert working in open_connections.connections.late()
 
 
-class _Exhausted(socket.socket):
-    """A listener that has no file descriptor for its first connections."""
+class _Failing(socket.socket):
+    """A listener that cannot accept its first connections; the error is that of a process without descriptors."""
 
     failures = 3
+    number = errno.EMFILE
 
     def accept(self) -> tuple[socket.socket, object]:
         if self.failures:
             self.failures -= 1
-            raise OSError(errno.EMFILE, "Too many open files")
+            raise OSError(self.number, os.strerror(self.number))
         return super().accept()
 
 
-async def test_a_process_without_descriptors_waits_and_makes_room(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(accepting, "BACK_OFF_SECONDS", 0.01)
-    listener, accepted, exhausted = _Exhausted(), asyncio.Event(), list[None]()
+async def accept_one(listener: _Failing, log: repeated_logs.RepeatedLog) -> int:
+    """Accept a connection, and return how many times the process had no descriptor."""
+    accepted, exhausted = asyncio.Event(), list[None]()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
 
@@ -260,7 +315,6 @@ async def test_a_process_without_descriptors_waits_and_makes_room(
         connection.close()
         accepted.set()
 
-    log = repeated_logs.RepeatedLog(logging.getLogger("test"), burst=1)
     acceptor = accepting.Acceptor(listener, take, on_exhausted=lambda: exhausted.append(None), log=log)
     try:
         with socket.create_connection(listener.getsockname()):
@@ -268,6 +322,41 @@ async def test_a_process_without_descriptors_waits_and_makes_room(
                 await accepted.wait()
     finally:
         acceptor.close()
-    assert len(exhausted) == 3
+    return len(exhausted)
+
+
+async def test_a_process_without_descriptors_waits_and_makes_room(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(accepting, "BACK_OFF_SECONDS", 0.01)
+    log = repeated_logs.RepeatedLog(logging.getLogger("test"), burst=1)
+    assert await accept_one(_Failing(), log) == 3
     (line,) = [record.getMessage() for record in caplog.records]
     assert "Too many open files" in line
+
+
+async def test_a_client_that_has_gone_before_its_acceptance_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(accepting, "BACK_OFF_SECONDS", 3600.0)
+    listener = _Failing()
+    listener.number = errno.ECONNABORTED
+    assert await accept_one(listener, repeated_logs.RepeatedLog(logging.getLogger("test"))) == 0
+    assert caplog.records == []
+
+
+async def test_a_socket_that_is_closed_while_the_process_has_no_descriptor_accepts_nothing_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(accepting, "BACK_OFF_SECONDS", 0.01)
+    listener, exhausted = _Failing(), asyncio.Event()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    log = repeated_logs.RepeatedLog(logging.getLogger("test"))
+    acceptor = accepting.Acceptor(listener, lambda *_: None, on_exhausted=exhausted.set, log=log)
+    with socket.create_connection(listener.getsockname()):
+        async with asyncio.timeout(30):
+            await exhausted.wait()
+        acceptor.close()
+        await asyncio.sleep(2 * accepting.BACK_OFF_SECONDS)  # the timers of the loop run in their order
+    assert [record.name for record in caplog.records] == ["test"]
