@@ -1,6 +1,7 @@
 """Which groups may use a UNIX socket and a file, with real users, groups and access lists."""
 
 import asyncio
+import grp
 import os
 import subprocess
 import sys
@@ -22,6 +23,13 @@ def machine_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine has two groups; the kernel knows their numbers only."""
     known = {"readers": READERS, "administrators": ADMINISTRATORS}
     monkeypatch.setattr(groups, "number", known.get)
+
+
+def test_a_group_has_the_number_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    own = grp.getgrgid(os.getgid())
+    assert groups.number(own.gr_name) == own.gr_gid
+    assert groups.number("no:such:group") is None
 
 
 CONNECT = """

@@ -104,3 +104,12 @@ def test_the_id_of_the_request_is_a_field_while_a_task_works_for_it(
     log.info("for none")
     assert fields(receiver)["GANTRY_REQUEST"] == "req-7"
     assert "GANTRY_REQUEST" not in fields(receiver)
+
+
+def test_a_machine_has_a_journal_if_it_has_its_socket(
+    receiver: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SOCKET", str(tmp_path / "journal"))
+    assert journal.is_available()
+    monkeypatch.setattr(journal, "SOCKET", str(tmp_path / "missing"))
+    assert not journal.is_available()

@@ -97,8 +97,9 @@ def test_a_scope_is_stopped_only_if_it_has_no_processes(
 def test_a_guest_without_a_free_scope_gets_the_error_of_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scopes, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(scopes, "FREE_TIMEOUT_SECONDS", 0.005)
-    words = asyncio.run(scopes.command("web", ["qemu", "-name", "web"], run=Manager(1000)))
-    assert words == command(FIRST)
+    manager = Manager(1000)
+    assert asyncio.run(scopes.command("web", ["qemu", "-name", "web"], run=manager)) == command(FIRST)
+    assert manager.questions == [FIRST] * 5 + [scopes.unit("web", number) for number in range(2, 10)]
 
 
 def test_without_systemd_a_guest_is_a_program_as_others() -> None:
