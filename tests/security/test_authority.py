@@ -1,6 +1,7 @@
 """The authority certifies machines only; signatures of machines: what one has signed, and what it has not."""
 
 import datetime
+from collections.abc import Callable
 
 import pytest
 from cryptography import x509
@@ -61,6 +62,39 @@ def test_a_certificate_is_of_one_of_the_authorities_that_are_trusted() -> None:
     assert not security.is_issued(own, second.certificates)
     itself = security.der_of(security.make_bootstrap("node1", NOW).certificate)
     assert not security.is_issued(itself, both)
+
+
+def test_the_own_certificate_is_that_of_the_key_and_without_it_the_others_remain() -> None:
+    first, second = (security.make_authority("one", NOW) for _ in range(2))
+    both = first._replace(certificates=security.bundle([second.certificates, first.certificates]))
+    assert security.own_certificate(both) == first.certificates
+    assert security.without(both.certificates, first.certificates) == [second.certificates]
+    assert security.without(first.certificates, second.certificates) == [first.certificates]
+    with pytest.raises(ValueError, match="belongs to none of its certificates"):
+        security.own_certificate(second._replace(certificates=first.certificates))
+
+
+def _request_of_another_kind_of_key() -> bytes:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "node1")])
+    request = x509.CertificateSigningRequestBuilder(name).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM)
+
+
+def _request_with_another_signature() -> bytes:
+    request = x509.load_pem_x509_csr(security.make_request("node1")[1])
+    data = bytearray(request.public_bytes(serialization.Encoding.DER))
+    data[-1] ^= 1
+    return x509.load_der_x509_csr(bytes(data)).public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.mark.parametrize("make_request", [_request_of_another_kind_of_key, _request_with_another_signature])
+def test_a_request_that_its_key_has_not_signed_or_of_a_key_without_an_elliptic_curve_gets_no_certificate(
+    make_request: Callable[[], bytes],
+) -> None:
+    authority = security.make_authority("one", NOW)
+    with pytest.raises(ValueError, match="the certificate request of node node1 is not valid"):
+        security.issue(authority, make_request(), uuid="u1", name="node1", address="192.0.2.1", now=NOW)
 
 
 def test_a_machine_that_has_not_joined_shows_a_certificate_that_issues_nothing_and_serves_only() -> None:

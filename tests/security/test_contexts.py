@@ -141,6 +141,7 @@ async def test_a_bootstrap_client_trusts_one_certificate_and_no_other(papers: Pa
 async def test_old_protocol_versions_are_refused(papers: Papers) -> None:
     assert papers.server().minimum_version >= ssl.TLSVersion.TLSv1_2
     assert papers.client().minimum_version >= ssl.TLSVersion.TLSv1_2
+    assert security.service_client_context("").minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
 def test_a_join_token_survives_its_line() -> None:
@@ -200,6 +201,20 @@ async def test_a_server_outside_the_cluster_is_checked_by_the_given_authority_an
         await greet(server, security.outside_client_context(authority=authority), address="127.0.0.2")
     with pytest.raises(ssl.SSLError):
         await greet(server, security.outside_client_context())
+
+
+async def test_a_service_of_the_site_is_checked_by_the_authorities_in_a_file_or_by_those_of_the_system(
+    papers: Papers, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").write_bytes(papers.authority.certificates)
+    trusting = security.service_client_context(str(tmp_path / "ca.pem"))
+    assert await greet(papers.server(), trusting) == "nobody"
+    with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
+        await greet(papers.server(), trusting, address="127.0.0.2")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await greet(papers.server(), security.service_client_context(""))
+    with pytest.raises(OSError):
+        security.service_client_context(str(tmp_path / "missing.pem"))
 
 
 @pytest.mark.parametrize("authority", ["", "the wrong one"])
