@@ -4,16 +4,18 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.runtime import descriptors
 
 from gantry import security
 from gantry.runtime import commands, interface
-from gantry.runtime.real import RealRuntime, bulk, bulk_accept
+from gantry.runtime.real import RealRuntime, bulk, bulk_accept, tracking
 
 Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
 CAT = commands.Stage(["/bin/cat"])
@@ -289,3 +291,140 @@ async def test_the_end_of_long_standard_error_is_kept() -> None:
     )
     assert len(sent.exits[0].stderr) <= 1 << 20
     assert sent.exits[0].stderr.endswith(b"last\n")
+
+
+class Programs(tracking.Tracker):
+    """The ids of the programs that have started, and of those that have been waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[int] = []
+        self.done: list[int] = []
+
+    def started(self, pid: int, tracked: bool) -> None:
+        self.begun.append(pid)
+
+    def ended(self, pid: int, tracked: bool) -> None:
+        self.done.append(pid)
+
+
+async def test_no_program_of_a_pipeline_is_left_when_another_cannot_start(tmp_path: Path) -> None:
+    programs = Programs()
+    listener = await bulk.Streams().listen("127.0.0.1", token="t", tls=None)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=60))
+    stages = [commands.Stage(["sleep", "600"]), commands.Stage([str(tmp_path / "missing")])]
+    with pytest.raises(FileNotFoundError):
+        await bulk.Streams(programs).send(stages, host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=50)
+    assert len(programs.begun) == 1
+    assert programs.done == programs.begun
+    assert not RealRuntime().disk.exists(f"/proc/{programs.begun[0]}")
+    with pytest.raises(ConnectionResetError):
+        await receiving
+
+
+async def test_a_receiver_whose_program_fails_aborts_the_stream_for_its_sender() -> None:
+    streams = RealRuntime("node1").streams
+    listener = await streams.listen("127.0.0.1", token="t", tls=None)
+    hello, fails = (
+        commands.Stage(["echo", "hello"]),
+        commands.Stage(["sh", "-c", "cat >/dev/null; echo bad >&2; exit 3"]),
+    )
+    sent, received = await asyncio.gather(
+        streams.send([hello], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=60),
+        listener.receive([fails], timeout=60),
+        return_exceptions=True,
+    )
+    assert isinstance(sent, ConnectionResetError)
+    assert str(sent) == "the receiver aborted the stream"
+    assert isinstance(received, commands.Streamed)
+    assert [(program.code, program.stderr) for program in received.exits] == [(3, b"bad\n")]
+
+
+async def test_a_sender_whose_connections_all_end_gives_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bulk, "CONNECT_BACK_OFF_SECONDS", 0.001)
+    (_, client), connections = files(tmp_path), list[asyncio.StreamWriter]()
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        writer.transport.abort()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as busy:
+        port = busy.sockets[0].getsockname()[1]
+        with pytest.raises(OSError):
+            await bulk.Streams().send([CAT], host="127.0.0.1", port=port, token="t", tls=client, timeout=60)
+    assert len(connections) == bulk.CONNECT_ATTEMPTS
+
+
+@pytest.mark.parametrize("size", [bulk.CHUNK_BYTES, bulk.CHUNK_BYTES + 1])
+async def test_a_sender_may_announce_as_much_as_a_chunk_and_not_more(size: int) -> None:
+    listener = await RealRuntime("node1").streams.listen("127.0.0.1", token="t", tls=None)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=60))
+    _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(b"t\n" + size.to_bytes(4) + bytes(size) + bytes(4))
+    with contextlib.suppress(ConnectionError):
+        await writer.drain()
+    if size > bulk.CHUNK_BYTES:
+        with pytest.raises(ConnectionAbortedError, match=f"announced {size} bytes at once"):
+            await receiving
+        assert listener.received == 0
+    else:
+        assert (await receiving).size == listener.received == size
+    writer.close()
+
+
+async def test_a_listener_that_is_closed_before_its_stream_listens_no_longer_and_receives_nothing() -> None:
+    listener = await RealRuntime("node1").streams.listen("127.0.0.1", token="t", tls=None)
+    await listener.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", listener.port)
+    with pytest.raises(ConnectionAbortedError, match="canceled"):
+        await listener.receive([CAT], timeout=60)
+
+
+async def test_a_receiver_without_descriptors_closes_a_stranger_for_the_sender(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("FIRST_BYTE_SECONDS", "TOKEN_TIMEOUT_SECONDS"):
+        monkeypatch.setattr(bulk_accept, limit, 3600.0)
+    server, client = files(tmp_path)
+    listener = await RealRuntime("node1").streams.listen("127.0.0.1", token="t", tls=server)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=60))
+    strangers = [await asyncio.open_connection("127.0.0.1", listener.port, ssl=client) for _ in range(2)]
+    with socket.socket() as plain:
+        plain.setblocking(False)
+        with descriptors.exhausted():
+            await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", listener.port))
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(strangers[0][0].read(), 60) == b""
+        _, writer = await asyncio.open_connection(sock=plain, ssl=client, server_hostname="127.0.0.1")
+        writer.write(b"t\n" + bytes(4))
+        assert (await receiving).size == 0
+        for each in (writer, *(stranger for _, stranger in strangers)):
+            each.close()
+
+
+async def test_a_handshake_that_is_longer_than_what_the_kernel_takes_at_once_goes_on(tmp_path: Path) -> None:
+    now, names = time.time(), [f"name-{number}.of-a-node.example.org" for number in range(1500)]
+    authority = security.make_authority("lab", now)
+    key, request = security.make_request("node1")
+    own = security.issue(authority, request, uuid="u", name="node1", address="127.0.0.1", now=now, other_names=names)
+    (tmp_path / "key").write_bytes(key)
+    (tmp_path / "own").write_bytes(own)
+    server = security.stream_server_context(str(tmp_path / "own"), str(tmp_path / "key"))
+    client = security.member_context(authority.certificates)
+
+    def present() -> None:
+        with socket.socket() as plain:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            plain.connect(("127.0.0.1", listener.getsockname()[1]))
+            with client.wrap_socket(plain, server_hostname="127.0.0.1") as sender:
+                sender.sendall(b"t\n")
+                assert sender.recv(10) == b"hello"
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        presenting = asyncio.ensure_future(asyncio.to_thread(present))
+        reception = bulk_accept.Reception(listener, "t", server)
+        with await asyncio.to_thread(reception.accept, timeout=50, check=lambda: None) as sender:
+            sender.sendall(b"hello")
+            await presenting

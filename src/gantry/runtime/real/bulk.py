@@ -188,7 +188,9 @@ class _Transfer:
 
         It comes before the programs start, which may take a while.
         """
-        for attempt in range(CONNECT_ATTEMPTS):
+        attempts = CONNECT_ATTEMPTS
+        while True:
+            attempts -= 1
             wire = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_SECONDS)
             try:
                 if tls:
@@ -200,13 +202,12 @@ class _Transfer:
                 return wire
             except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 wire.close()
-                if attempt + 1 == CONNECT_ATTEMPTS:
+                if not attempts:
                     raise
                 time.sleep(CONNECT_BACK_OFF_SECONDS)
             except BaseException:
                 wire.close()
                 raise
-        raise AssertionError("unreachable")
 
     def _check(self) -> None:
         """Raise ConnectionAbortedError once the transfer is cancelled."""
