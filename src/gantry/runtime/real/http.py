@@ -139,8 +139,6 @@ class Client(http_interface.Client):
                 answer = await self._session.get(
                     self._url(host, port, path), headers=headers, timeout=_UNLIMITED, allow_redirects=False
                 )
-        except TimeoutError:
-            raise
         except aiohttp.ClientError as error:
             raise _as_os_error(error) from error
         return dataclasses.replace(_response(answer, b""), pieces=_pieces(answer))
