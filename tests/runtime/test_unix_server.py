@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import errno
+import socket
 from pathlib import Path
 
 import pytest
+from tests.runtime import descriptors
 
 from gantry.runtime import bytestream, limits
 from gantry.runtime.real import unix_server
@@ -84,6 +87,79 @@ async def test_a_user_may_come_again_and_again_but_has_only_some_connections_at_
     assert [client.result() for client in done] == [b"refused\n"]
     assert await asyncio.gather(*waiting) == [b"hello\n"] * 2
     assert [await ask(where) for _ in range(10)] == [b"hello\n"] * 10
+    await server.close()
+
+
+async def test_a_socket_whose_listener_has_no_room_for_a_client_is_in_use(tmp_path: Path) -> None:
+    where = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as client:
+        busy.bind(where)
+        busy.listen(0)
+        client.connect(where)
+        with pytest.raises(OSError) as raised:
+            await unix_server.UnixServer(where, answer).start(mode=0o600, limit=1 << 16)
+        assert raised.value.errno == errno.EADDRINUSE
+        accepted, _ = busy.accept()
+        accepted.close()
+
+
+async def test_a_user_beyond_its_share_closes_its_own_idle_connection_and_no_other_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = iter([1, 2, 1, 1])
+    monkeypatch.setattr(unix_server, "_user_of", lambda _: next(users))
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, converse, limits.UnixLimits(per_user=1))
+    await server.start(mode=0o600, limit=1 << 16)
+    first, second, third = [await ask_once(where) for _ in range(3)]
+    assert await line(first[0]) == b""
+    for reader, writer in (second, third):
+        writer.write(b"hello again\n")
+        assert await line(reader) == b"12\n"
+    fourth = await ask_once(where)
+    assert await line(third[0]) == b""
+    for _, writer in (first, second, third, fourth):
+        writer.close()
+    await server.close()
+
+
+async def ask_once(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a connection that has had its answer."""
+    reader, writer = await begin(path, b"hello\n")
+    assert await line(reader) == b"6\n"
+    return reader, writer
+
+
+async def test_a_process_without_descriptors_closes_a_part_of_the_refused_and_of_the_silent_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_server, "FIRST_TIMEOUT_SECONDS", 1e6)
+    where, loop = str(tmp_path / "socket"), asyncio.get_running_loop()
+    server = unix_server.UnixServer(where, converse, limits.UnixLimits(connections=20))
+    await server.start(mode=0o600, limit=1 << 16)
+    silent = [await asyncio.open_unix_connection(where) for _ in range(20)]
+    refused = [await asyncio.open_unix_connection(where) for _ in range(8)]
+    reader, writer = await begin(where, b"hello\n")
+    assert await line(reader) == b"too many connections: the limit is 20\n"  # so the server has accepted all before
+    assert await line(reader) == b""
+    writer.close()
+    await writer.wait_closed()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        with descriptors.exhausted():
+            await loop.sock_connect(client, where)
+            await loop.sock_sendall(client, b"hello\n")
+            assert await asyncio.wait_for(loop.sock_recv(client, 100), 60) == b"6\n"
+    for reader, _ in (*refused[:3], *silent[:3]):
+        assert await line(reader) == b""
+    for reader, writer in silent[3:]:
+        writer.write(b"hello again\n")
+        assert await line(reader) == b"12\n"
+    for reader, writer in refused[3:]:
+        writer.write(b"hello\n")
+        assert await line(reader) == b"too many connections: the limit is 20\n"
+    for _, writer in (*silent, *refused):
+        writer.close()
     await server.close()
 
 
