@@ -98,6 +98,19 @@ def test_write_replaces_the_whole_file_with_its_mode(drive: Drive, sync: bool) -
     drive(check)
 
 
+@pytest.mark.parametrize(
+    ("offset", "size", "part"), [(0, 3, b"012"), (3, 4, b"3456"), (8, 10, b"89"), (10, 5, b""), (12, 1, b"")]
+)
+def test_a_part_of_a_file_begins_at_its_offset_and_ends_with_the_file(
+    drive: Drive, offset: int, size: int, part: bytes
+) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        await runtime.disk.write(f"{folder}/file", b"0123456789")
+        assert runtime.disk.read_part(f"{folder}/file", offset, size) == part
+
+    drive(check)
+
+
 def test_write_all_replaces_the_files_it_can_and_returns_the_errors_by_path(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         disk = runtime.disk

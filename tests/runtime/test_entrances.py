@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import errno
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.runtime import descriptors
 
 from gantry import security
 from gantry.runtime import interface
@@ -156,3 +159,64 @@ async def test_an_entrance_that_is_given_up_keeps_no_connection() -> None:
     writer.close()
     with pytest.raises(asyncio.CancelledError):
         await accepting
+
+
+async def test_a_client_that_arrives_just_when_the_entrance_is_given_up_is_closed() -> None:
+    network = RealRuntime("node1").network
+    entrance = await network.listen_once(HOST, token="t", tls=None, limit=LIMIT)
+    accepting = asyncio.ensure_future(entrance.accept(timeout=60))
+    entrance._arrived.add_done_callback(lambda _: accepting.cancel())
+    reader, writer = await network.connect_port(HOST, entrance.port, tls=None, limit=LIMIT)
+    writer.write(b"t\n")
+    with pytest.raises(asyncio.CancelledError):
+        await accepting
+    assert await asyncio.wait_for(reader.read(), 60) == b""
+    writer.close()
+
+
+class Listener(socket.socket):
+    """A listening socket that notes when it cannot accept a connection that waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bind((HOST, 0))
+        self.failed = asyncio.Event()
+
+    def accept(self) -> tuple[socket.socket, object]:
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno == errno.EMFILE:
+                self.failed.set()
+            raise
+
+
+async def test_a_client_waits_while_the_process_has_no_descriptor() -> None:
+    loop, listener = asyncio.get_running_loop(), Listener()
+    entrance = entrances.Entrance(listener, "t", None, limit=LIMIT)
+    accepting = asyncio.ensure_future(entrance.accept(timeout=60))
+    with socket.socket() as client:
+        client.setblocking(False)
+        with descriptors.exhausted():
+            await loop.sock_connect(client, (HOST, entrance.port))
+            await asyncio.wait_for(listener.failed.wait(), 60)
+        await loop.sock_sendall(client, b"t\nhello")
+        reader, writer = await accepting
+        assert await reader.readexactly(5) == b"hello"
+        writer.close()
+
+
+async def test_both_ends_of_a_stream_break_when_the_machine_of_their_peer_is_silent() -> None:
+    network = RealRuntime("node1").network
+    entrance = await network.listen_once(HOST, token="t", tls=None, limit=LIMIT)
+    _, writer = await network.connect_port(HOST, entrance.port, tls=None, limit=LIMIT)
+    writer.write(b"t\n")
+    _, own_writer = await entrance.accept(timeout=60)
+    tcp = [socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT]
+    for end in (writer, own_writer):
+        assert isinstance(end, asyncio.StreamWriter)
+        wire = end.get_extra_info("socket")
+        assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        # 10 s without a byte and 4 probes are 30 s; data that is not acknowledged has the same time.
+        assert [wire.getsockopt(socket.IPPROTO_TCP, option) for option in tcp] == [10, 5, 4, 30_000]
+        end.close()

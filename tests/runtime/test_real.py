@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import errno
 import fcntl
 import ipaddress
 import itertools
@@ -351,6 +352,24 @@ def flood(line: socket.socket) -> None:
         line.sendall(b"x" * 100_000)
 
 
+async def test_standard_input_may_be_a_connection(runtime: RealRuntime) -> None:
+    inside, outside = socket.socketpair()
+    with inside, outside:
+        before = os.dup(0)
+        try:
+            os.dup2(inside.fileno(), 0)
+            reader, writer = await runtime.network.stdin_connection(limit=100)
+        finally:
+            os.dup2(before, 0)
+            os.close(before)
+        outside.sendall(b"question\n")
+        assert await reader.readuntil(b"\n") == b"question\n"
+        writer.write(b"answer\n")
+        await writer.drain()
+        assert outside.recv(100) == b"answer\n"
+        writer.close()
+
+
 async def test_connection_that_fails_is_not_passed_on(runtime: RealRuntime, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "door"))
@@ -416,6 +435,20 @@ async def test_an_append_syncs_itself_and_the_first_append_all_earlier_data(
     assert fcntl.fcntl(synced[0], fcntl.F_GETFL) & os.O_DSYNC
     file.close()
     assert path.read_bytes() == b"by a former process, by us, again"
+
+
+async def test_a_sync_that_fails_raises_the_error_of_the_kernel(runtime: RealRuntime, tmp_path: Path) -> None:
+    file_system = runtime.disk.file_system(str(tmp_path))
+    file_system.close()
+    with pytest.raises(OSError, match="Bad file descriptor") as raised:
+        await file_system.sync()
+    assert (raised.value.errno, raised.value.filename) == (errno.EBADF, str(tmp_path))
+
+
+async def test_a_sparse_file_that_cannot_have_its_size_is_not_left_behind(runtime: RealRuntime, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Invalid argument"):
+        await runtime.disk.make_sparse(str(tmp_path / "disk0"), -1)
+    assert runtime.disk.names(str(tmp_path)) == []
 
 
 async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -> None:
