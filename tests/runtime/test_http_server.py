@@ -51,6 +51,65 @@ async def read(reader: asyncio.StreamReader, until: bytes = b"") -> bytes:
         return await (reader.readuntil(until) if until else reader.read())
 
 
+@pytest.mark.parametrize(
+    ("allowed", "status"),
+    [
+        (limits.HttpLimits(connections=1), b"503"),
+        (limits.HttpLimits(per_peer=1), b"429"),
+        (limits.HttpLimits(requests=1), b"503"),
+        (limits.HttpLimits(requests_per_peer=1), b"429"),
+    ],
+)
+async def test_a_request_above_a_limit_is_refused_while_the_one_in_work_goes_on(
+    port: int, allowed: limits.HttpLimits, status: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "TURN_SECONDS", 0.0)
+    door = Door()
+    server = await serve(door.answer, port, allowed)
+    first, writer = await send(port, GET)
+    await door.at_work.acquire()
+    second, other_writer = await send(port, GET)
+    answer = await read(second)
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert b"Connection: close" in answer
+    assert b"too many connections or requests" in answer
+    assert door.at_work.locked()
+    door.may_end.set()
+    assert (await read(first, b"hello")).startswith(b"HTTP/1.1 200")
+    for each in (writer, other_writer):
+        each.close()
+    await server.close()
+
+
+async def test_a_request_that_arrives_while_the_server_closes_is_refused(port: int) -> None:
+    closing, may_end = asyncio.Event(), asyncio.Event()
+
+    async def hold(request: http_interface.Request) -> http_interface.Response:
+        if request.method == "POST":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                closing.set()
+                await may_end.wait()
+        return http_interface.Response(200, b"hello", known=True)
+
+    server = await serve(hold, port)
+    reader, writer = await send(port, GET)
+    await read(reader, b"hello")
+    _, other_writer = await send(port, POST)
+    async with asyncio.timeout(60):
+        while not any(each.state is connections.State.WORK for each in server.connections):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    ending = asyncio.ensure_future(server.close())
+    await asyncio.wait_for(closing.wait(), 60)
+    writer.write(GET)
+    assert (await read(reader)).startswith(b"HTTP/1.1 503")
+    may_end.set()
+    await ending
+    for each in (writer, other_writer):
+        each.close()
+
+
 async def test_clients_that_wait_for_their_turn_when_the_server_closes_begin_no_more(
     port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -256,8 +256,7 @@ class Server:
             return await http_messages.send(request, response)
         except http_refusals.RefusedError as refused:
             answer = http_messages.whole(refused.answer)
-            if not request.content.is_eof():
-                answer.force_close()
+            answer.force_close()  # aiohttp itself does not heed "Connection: close" in the headers
             return answer
         finally:
             # The rest of a refused body still arrives; aiohttp drops it, and closes the connection.
