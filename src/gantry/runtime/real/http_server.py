@@ -256,7 +256,8 @@ class Server:
             return await http_messages.send(request, response)
         except http_refusals.RefusedError as refused:
             answer = http_messages.whole(refused.answer)
-            answer.force_close()  # aiohttp itself does not heed "Connection: close" in the headers
+            if answer.headers.get("Connection") == "close" or not request.content.is_eof():
+                answer.force_close()  # the header alone makes aiohttp close nothing
             return answer
         finally:
             # The rest of a refused body still arrives; aiohttp drops it, and closes the connection.

@@ -65,13 +65,36 @@ async def _readmit(stage: stages.Stage, name: str) -> None:
         with contextlib.suppress(OSError, errors.GantryError):  # another client may have drained the queue
             await stage.clients.ask("SetDrainFlag", False, on=stage.lab.leader)
         known.release([key])
-        await stage.carry_out(nodes.mark_offline(name, offline=False))
+        if _trusts_master(stage, name):
+            await stage.carry_out(nodes.mark_offline(name, offline=False))
+        else:
+            await _add_again(stage, name)
         if known.get(key, "offline") is False:
             return
         if not known.claim([key]):
             raise story.Violation(RETURNS, f"node {name}: offline no", "its client did not finish")
         await stage.sleep(stages.POLL_SECONDS)
     raise story.Violation(RETURNS, f"node {name}: offline no", f"no success in {ATTEMPTS} attempts")
+
+
+def _trusts_master(stage: stages.Stage, name: str) -> bool:
+    """Return whether a node trusts the authority of the leader; it does not if that was replaced meanwhile."""
+    path = f"{cluster.FOLDERS.certificates}/authority.pem"
+    disks = [stage.lab.world.machine(each).disk for each in (name, stage.lab.leader)]
+    return not disks[0].exists(path) or disks[0].read(path) == disks[1].read(path)
+
+
+async def _add_again(stage: stages.Stage, name: str) -> None:
+    """Remove the files of a node, and add it again, as how-to/certificates.md says of a replaced authority."""
+    lab = stage.lab
+    stage.story.tell(name, "its files are removed, and it is added again")
+    lab.kill(name)
+    disk = lab.world.machine(name).disk
+    await disk.remove_tree(cluster.FOLDERS.lib)
+    await lab.start_node(name)
+    token = f"{cluster.FOLDERS.lib}/join-token"
+    await stage.wait_for(lambda: disk.exists(token), f"{name} has no join token", seconds=APART_SECONDS)
+    await stage.carry_out(nodes.add_again(name, lab.address(name), disk.read(token).decode()))
 
 
 async def _copy_keys(stage: stages.Stage, name: str) -> None:

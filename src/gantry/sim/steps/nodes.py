@@ -6,7 +6,7 @@ Known fields of a node: whether it exists, ``offline`` and ``drained``. Other jo
 import random
 from collections.abc import Callable
 
-from gantry.sim import facts
+from gantry.sim import cluster, facts
 from gantry.sim.steps import wish
 
 KIND = "node"
@@ -30,6 +30,18 @@ def _add(name: str, address: str, token: str) -> wish.Wish:
     op = {"OP_ID": "OP_NODE_ADD", "node_name": name, "primary_ip": address, "join_token": token}
     fields = {facts.THERE: True, "offline": False, "drained": False}
     return wish.single(f"add node {name}", op, (KIND, name), fields)
+
+
+def add_again(name: str, address: str, token: str) -> wish.Wish:
+    """Return the wish that makes a machine without files the node again that it was."""
+    op: cluster.Opcode = {
+        "OP_ID": "OP_NODE_ADD",
+        "node_name": name,
+        "primary_ip": address,
+        "join_token": token,
+        "readd": True,
+    }
+    return wish.single(f"add node {name} again", op, (KIND, name), {"offline": False, "drained": False})
 
 
 def mark_offline(name: str, *, offline: bool) -> wish.Wish:
