@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from gantry.runtime import http_interface, limits
-from gantry.runtime.real import RealRuntime, connections, http_messages, http_server, opening
+from gantry.runtime.real import RealRuntime, connections, http_messages, http_refusals, http_server, opening
 
 HOST = "127.0.0.1"
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -49,6 +49,41 @@ async def send(port: int, data: bytes) -> Connected:
 async def read(reader: asyncio.StreamReader, until: bytes = b"") -> bytes:
     async with asyncio.timeout(60):
         return await (reader.readuntil(until) if until else reader.read())
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class SlowGuard(http_refusals.PlainGuard):
+    """A guard that admits a request when it may, or refuses it then."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        super().__init__(1000)
+        self.asked, self.may_decide = asyncio.Event(), asyncio.Event()
+        self._refuses = refuses
+
+    async def admit(self, request: http_interface.Request) -> limits.Admission | http_interface.Response:
+        self.asked.set()
+        await self.may_decide.wait()
+        return http_interface.Response(401, b"who is it?") if self._refuses else await super().admit(request)
+
+
+@pytest.mark.parametrize("chunks", [b"zz\r\n", b"5\r\nhello\r\nzz\r\n", b"5\r\nhelloXX0\r\n", b"f" * 20 + b"\r\na"])
+@pytest.mark.parametrize(("refuses", "status"), [(False, b"400"), (True, b"401")])
+async def test_a_body_with_invalid_chunks_is_refused_at_once_and_logs_no_traceback(
+    port: int, chunks: bytes, refuses: bool, status: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    guard = SlowGuard(refuses=refuses)
+    server = await serve(Door().answer, port, guard=guard)
+    reader, writer = await send(port, CHUNKED)
+    await asyncio.wait_for(guard.asked.wait(), 60)
+    writer.write(chunks)
+    await asyncio.sleep(0.01)  # the loop reads the chunks before its timers
+    guard.may_decide.set()
+    assert (await read(reader)).startswith(b"HTTP/1.1 " + status)
+    assert [record for record in caplog.records if record.exc_info] == []
+    writer.close()
+    await server.close()
 
 
 @pytest.mark.parametrize(

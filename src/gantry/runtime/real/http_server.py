@@ -77,10 +77,15 @@ class _Protocol(web.RequestHandler):
             self._server.connections.enter(self.connection, connections.State.HEADERS)
         requests = self._request_count
         super().data_received(data)
-        self._progress.receive(data, requests=self._request_count - requests)
+        begun = self._request_count - requests
+        self._progress.receive(data, requests=begun)
+        current = self._current_request
+        if begun and current is not None and not current.content.is_eof():
+            # No request follows a body that has no end: its chunks are invalid. aiohttp lets their reader wait.
+            current.content.set_exception(web.RequestPayloadError("the body is invalid"))
         if self.connection.state is not connections.State.HEADERS:
             return
-        if self._request_count > requests:
+        if begun:
             # It waits for its handler, on a busy machine for longer than a client may keep the server waiting.
             self._server.connections.enter(self.connection, connections.State.WORK)
         else:
@@ -256,6 +261,8 @@ class Server:
             return await http_messages.send(request, response)
         except http_refusals.RefusedError as refused:
             answer = http_messages.whole(refused.answer)
+            if request.content.exception():
+                request.content.feed_eof()  # there is no rest that aiohttp could drop
             if answer.headers.get("Connection") == "close" or not request.content.is_eof():
                 answer.force_close()  # the header alone makes aiohttp close nothing
             return answer
