@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import msgspec
 import pytest
 from msgspec import structs
 from tests.operations import build
@@ -98,6 +99,28 @@ async def test_an_attach_shares_the_node_of_a_copy_that_the_instance_gets_with_t
     assert {locks.get((lock.Level.NODE, node)) for node in old.nodes} == {lock.Mode.SHARED}
     await lab.run(attach)
     assert {*lab.state.instance("new").nodes} == {*old.nodes}
+
+
+@pytest.mark.parametrize("flag", ["offline", "drained"])
+async def test_a_mirrored_disk_with_a_copy_on_a_node_that_takes_none_is_not_attached(
+    lab: build.MemoryCluster, flag: str
+) -> None:
+    old = await test_disks.mirrored(lab, "old")
+    await lab.run(change("old", ["detach", 1, {}], ["detach", 0, {}]))
+    await create_instance(lab, "new", template="diskless")
+    first, second = (change("new", ["attach", {"uuid": disk.uuid}]) for disk in old.disks)
+    node = lab.state.node("node3")
+    flagged = msgspec.structs.replace(node, offline=flag == "offline", drained=flag == "drained")
+    lab.put(flagged)
+    text = f"disk {{}} has a copy on node node3, and that node is {flag}; gnt-node modify --{flag} no node3"
+    assert text.format(old.disks[0].uuid) in str(await lab.refused(first))
+    lab.put(node)
+    await lab.run(first)
+    lab.put(flagged)
+    if flag == "offline":
+        assert text.format(old.disks[1].uuid) in str(await lab.refused(second))
+    else:
+        await lab.run(second)
 
 
 @pytest.mark.parametrize(
