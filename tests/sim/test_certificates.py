@@ -350,6 +350,27 @@ def test_a_node_that_was_away_during_several_renewals_learns_of_the_new_keys() -
         lab.run(scenario())
 
 
+def test_a_node_that_was_offline_while_the_authority_was_replaced_is_added_again_without_its_files() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        node3 = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node3"}
+        await lab.done({**node3, "offline": True})
+        await lab.done({**RENEW, "cluster_certificate": True})
+        with pytest.raises(errors.ExecutionError, match="a node that was away meanwhile is added again"):
+            await lab.done({**node3, "offline": False})
+        lab.kill("node3")
+        disk = lab.world.machine("node3").disk
+        await disk.remove_tree(cluster.FOLDERS.lib)
+        await lab.start_node("node3")
+        token = disk.read(f"{cluster.FOLDERS.lib}/join-token").decode()
+        again = {"OP_ID": "OP_NODE_ADD", "node_name": "node3", "primary_ip": lab.address("node3"), "readd": True}
+        await lab.done({**again, "join_token": token})
+        await fine(lab)
+
+    with cluster.SimulatedCluster(seed=1) as lab:
+        lab.run(scenario())
+
+
 def test_a_renewal_names_the_file_that_the_master_could_not_write(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail() -> None:
         raise OSError(errno.EIO, "Input/output error", f"{CERTS}/master.pem")

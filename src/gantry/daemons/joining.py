@@ -138,7 +138,8 @@ class Joining:
             if member := self._membership():
                 raise errors.WrongStateError(
                     f"this machine already is node {member.node} of cluster {member.cluster}",
-                    hint=f"to move it, run gnt-node remove {member.node} on that cluster's master first",
+                    hint=f"to move it, run gnt-node remove {member.node} on that cluster's master first; if the master "
+                    f"does not reach it, stop gantry-noded and remove {self._folders.lib}",
                 )
             if not self._daemon_runs():
                 return ""

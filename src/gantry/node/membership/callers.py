@@ -68,7 +68,8 @@ class Callers:
         if not security.is_issued(certificate, self._identity.authority()):
             raise errors.ProtocolError(
                 "the caller's certificate is not of an authority that this node trusts",
-                hint="the authority was replaced: connect with a certificate of the present one",
+                hint="the authority was replaced: connect with a certificate of the present one; a node that was away "
+                "meanwhile is added again (how-to/certificates.md)",
             )
         return certificate
 
