@@ -13,6 +13,7 @@ from gantry.model import fields, job, parameters
 CONTRACTS = pages.DOCS / "reference/contracts"
 OWN_CODES = {
     "ENODEJOIN",
+    "ENODEORPHANFILE",
     "ECLUSTERJOURNAL",
     "ENETWORKPOOL",
     "EINSTANCECONFLICT",
