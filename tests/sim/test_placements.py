@@ -56,6 +56,16 @@ def test_a_job_that_fails_may_bring_an_instance_back_to_a_node_that_is_drained_n
     watched.move("n1")
 
 
+def test_an_adoption_records_where_a_guest_runs_on_a_drained_node_too() -> None:
+    watched = Watched()
+    adopt = opcodes.StrayGuestRepair(
+        guest_name=build.VM.name, guest_uuid=build.VM.uuid, node_name="node2", rule="adopt"
+    )
+    watched.jobs[MOVE.id] = structs.replace(MOVE, ops=(job.Step(input=adopt),))
+    watched.drain("n2")
+    watched.move("n2")
+
+
 def test_another_job_may_not_bring_it_back() -> None:
     watched = Watched()
     watched.move("n2")

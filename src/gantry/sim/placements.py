@@ -54,7 +54,7 @@ def _check(known: _Known, after: states.Snapshot) -> None:
         if old is vm or not (arrivals := {*vm.nodes} - {*(old.nodes if old else ())}):
             continue
         begun = _begun(known, old or vm)
-        # A cleanup records where an instance is, after a move that was interrupted.
+        # A cleanup records where an instance is after a move that was interrupted, an adoption where its guest runs.
         if begun is None:
             continue
         # A job that fails brings the instance back to where it was.
@@ -69,10 +69,12 @@ def _check(known: _Known, after: states.Snapshot) -> None:
 
 
 def _begun(known: _Known, vm: instance.Instance) -> states.Snapshot | None:
-    """Return the state when the job that changes an instance began; None if that job cleans up after another."""
+    """Return the state when the job that changes an instance began; None if that job only records where it is."""
     every: Mapping[int, jobs.Job] = known.daemon.queue.jobs()
     for number, state in known.begun.items():
         for op in (step.input for step in every[number].ops) if number in every else ():
+            if getattr(op, "guest_name", None) == vm.name:
+                return None
             if getattr(op, "instance_name", None) == vm.name:
                 return None if getattr(op, "cleanup", False) else state
     return known.state
