@@ -3,8 +3,8 @@
     python -m tools.released_state tests/released        writes VERSION.json.xz
 
 A simulated cluster of three nodes gets objects of each kind, jobs in each state and a change of master, and loses its
-power. The file has the disks of its machines, and the answers that clients got before. ``tests/released`` starts the
-present version on each of these files. ``make release`` writes that of the released version.
+power. The file has the disks of its machines, with keys that protect nothing, and the answers that clients got before.
+``tests/released`` starts the present version on each of these files. ``make release`` writes that of the released one.
 """
 
 import argparse
@@ -53,7 +53,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 """The fields of each resource that a restart, or time, does not change."""
 
 TOKEN = token_text.make("reader", number=bytes(token_text.ID_BYTES), secret=bytes(token_text.SECRET_BYTES))
-PORT, DETACHED = "00000000-0000-4000-8000-000000000001", "from-db"
+PORT = "00000000-0000-4000-8000-000000000001"
 NETWORK: cluster.Opcode = {
     "OP_ID": "OP_NETWORK_ADD",
     "network_name": "prod",
@@ -138,7 +138,7 @@ OPS: tuple[cluster.Opcode, ...] = (
         start=True,
         tags=["tier:front"],
     ),
-    _instance("db", "node2", disk_template="plain", disks=[{"size": 64}, {"size": 64, "name": DETACHED}]),
+    _instance("db", "node2", disk_template="plain", disks=[{"size": 64}, {"size": 64, "name": "data"}]),
     _instance("pair", "node1", disk_template="drbd", disks=[{"size": 64}], snode="node3"),
     _instance("by-port", "node3", nics=[{"port": PORT}]),
     _instance("gone", "node3", nics=[{"network": "prod", "ip": "pool"}]),
@@ -166,7 +166,7 @@ ENDLESS: cluster.Opcode = {"OP_ID": "OP_TEST_DELAY", "duration": 86400}
 
 
 class Answers(msgspec.Struct):
-    """What clients got: the rows of each resource by field, the owners of an address, and the newest serial."""
+    """What clients got: rows by resource and field, the past of a network's addresses, and the newest serial."""
 
     rows: dict[str, list[dict[str, object]]]
     history: object
@@ -187,7 +187,7 @@ class Kept(msgspec.Struct):
 
     def encode(self) -> bytes:
         """Return the content of the file."""
-        return lzma.compress(msgspec.json.format(msgspec.json.encode(self), indent=0), preset=9)
+        return lzma.compress(msgspec.json.encode(self), preset=9)
 
 
 def read(path: Path) -> Kept:

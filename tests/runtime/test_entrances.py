@@ -6,19 +6,27 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 from tests.runtime import descriptors
 
 from gantry import security
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 from gantry.runtime.real import RealRuntime, entrances
 
 Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
 HOST = "127.0.0.1"
 LIMIT = 1 << 16
+
+
+async def _check_closed(strangers: Sequence[tuple[bytestream.Reader, bytestream.Writer]]) -> None:
+    """Check that the connections of strangers have been closed, and close them here."""
+    for reader, stranger in strangers:
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+        stranger.close()
 
 
 def test_the_client_with_the_token_gets_a_stream_in_both_directions(drive: Drive) -> None:
@@ -78,10 +86,7 @@ def test_an_entrance_that_is_closed_closes_the_connections_that_wait_at_it(drive
         writer.write(b"t\n")
         strangers = [await runtime.network.connect_port(HOST, entrance.port, tls=None, limit=LIMIT) for _ in range(2)]
         _, own_writer = await entrance.accept(timeout=60)
-        for reader, stranger in strangers:
-            with contextlib.suppress(ConnectionError):
-                assert await asyncio.wait_for(reader.read(), 60) == b""
-            stranger.close()
+        await _check_closed(strangers)
         own_writer.close()
         writer.close()
 
@@ -139,10 +144,7 @@ async def test_silent_strangers_do_not_keep_the_client_out(tmp_path: Path) -> No
     _, writer = await network.connect_port(HOST, entrance.port, tls=tls, limit=LIMIT)
     writer.write(b"t\n")
     _, own_writer = await accepting
-    for reader, stranger in strangers:
-        with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), 60) == b""
-        stranger.close()
+    await _check_closed(strangers)
     own_writer.close()
     writer.close()
 

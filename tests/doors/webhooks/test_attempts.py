@@ -60,17 +60,19 @@ def test_only_2xx_accepts_and_a_redirect_is_not_followed(status: int, result: st
             paths.append(request.path)
             return http_interface.Response(status, b"", headers={"Location": "http://localhost:8000/elsewhere"})
 
-        async def scenario() -> attempts.Outcome:
-            server = await machine.network.serve_http("localhost", 8000, answer, tls=None, body_limit=1000)
-            client = machine.network.http_client(tls=None)
-            url = urls.Url.parse("http://localhost:8000/in", "it")
-            outcome = await attempts.attempt(client, url, headers={}, body=b"{}", now=0.0)
-            await client.close()
-            await server.close()
-            return outcome
-
-        assert world.run(scenario()).result.value == result
+        assert world.run(_attempted(machine, answer)).result.value == result
         assert paths == ["/in"]
+
+
+async def _attempted(machine: simulated.SimulatedRuntime, answer: http_interface.Handler) -> attempts.Outcome:
+    """Return the outcome of an attempt at a receiver that answers like this."""
+    server = await machine.network.serve_http("localhost", 8000, answer, tls=None, body_limit=1000)
+    client = machine.network.http_client(tls=None)
+    url = urls.Url.parse("http://localhost:8000/in", "it")
+    outcome = await attempts.attempt(client, url, headers={}, body=b"{}", now=0.0)
+    await client.close()
+    await server.close()
+    return outcome
 
 
 @pytest.mark.parametrize(("size", "seconds"), [(16 << 10, 77.0), ((16 << 10) + 1, None)])
@@ -81,17 +83,8 @@ def test_a_receiver_may_explain_its_refusal_in_a_body_of_16_kib(size: int, secon
         async def answer(request: http_interface.Request) -> http_interface.Response:
             return http_interface.Response(429, b"x" * size, headers={"Retry-After": "77"})
 
-        async def scenario() -> attempts.Outcome:
-            server = await machine.network.serve_http("localhost", 8000, answer, tls=None, body_limit=1000)
-            client = machine.network.http_client(tls=None)
-            url = urls.Url.parse("http://localhost:8000/in", "it")
-            outcome = await attempts.attempt(client, url, headers={}, body=b"{}", now=0.0)
-            await client.close()
-            await server.close()
-            return outcome
-
         expected = attempts.Outcome(attempts.Result.FAILED, "status 429", seconds)
-        assert world.run(scenario()) == expected
+        assert world.run(_attempted(machine, answer)) == expected
 
 
 class Broken(http_interface.Client):

@@ -191,14 +191,13 @@ def check_files(
 
     It is a warning: somebody may have put them there, to adopt them.
     """
-    paths = {path for _, path in known}
-    reported: set[str] = set()
+    reported: set[tuple[str, str]] = set()
     for answer in answers:
         for file in answer.value or ():
-            if (file.path in paths if shared else (answer.target.uuid, file.path) in known) or file.path in reported:
+            location = ("" if shared else answer.target.uuid, file.path)
+            if location in known or location in reported:
                 continue
-            if shared:
-                reported.add(file.path)
+            reported.add(location)
             message = f"file {file.path} ({file.size} MiB) belongs to no disk of the cluster; remove it, or adopt it"
             yield Finding("ENODEORPHANFILE", "node", answer.target.name, message, is_warning=True)
 

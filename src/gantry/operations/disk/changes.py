@@ -230,7 +230,7 @@ class Change:
                 f"disk {disk.uuid} is on node {names}, where instance {old.name} is not",
                 hint="move the instance to that node first",
             )
-        self._check_nodes_take(detached)
+        self._check_copies(detached)
         if path := self._facts.moved.get(disk.uuid):
             disk = structs.replace(disk, logical_id=(*disk.logical_id[:-1], path))
         self._disks.insert(index, disk)
@@ -244,7 +244,7 @@ class Change:
             return nodes[detached.nodes[0]].group == nodes[here[0]].group
         return {*detached.nodes} == {*here} if self._disks else here[0] in detached.nodes
 
-    def _check_nodes_take(self, detached: instance.DetachedDisk) -> None:
+    def _check_copies(self, detached: instance.DetachedDisk) -> None:
         """Refuse a mirrored disk with a copy on an offline node, or on a drained one that the instance is not on."""
         here = self._now().nodes
         for node in (self._snapshot.nodes[uuid] for uuid in detached.nodes if detached.disk.children):

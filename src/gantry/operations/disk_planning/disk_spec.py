@@ -120,11 +120,14 @@ def owners_of_volumes(snapshot: states.Snapshot) -> dict[tuple[str, str, str], s
 
 
 def paths_of_files(snapshot: states.Snapshot) -> set[tuple[str, str]]:
-    """Return where file-based disks are, those of instances and detached ones, each as node UUID and path."""
+    """Return where file-based disks are, those of instances and detached ones, each as node UUID and path.
+
+    The node is empty for a file that all nodes share.
+    """
     placed = [(vm.nodes, vm.disks) for vm in snapshot.instances.values()]
     placed += [(detached.nodes, (detached.disk,)) for detached in snapshot.disks.values()]
     return {
-        (node, disk.logical_id[-1])
+        ("" if disk.dev_type in templates.SHARED else node, disk.logical_id[-1])
         for nodes, disks in placed
         for node in nodes
         for disk in disks

@@ -262,7 +262,7 @@ class Server:
         except http_refusals.RefusedError as refused:
             answer = http_messages.whole(refused.answer)
             if request.content.exception():
-                request.content.feed_eof()  # there is no rest that aiohttp could drop
+                request.content.feed_eof()  # aiohttp must not wait for the rest
             if answer.headers.get("Connection") == "close" or not request.content.is_eof():
                 answer.force_close()  # the header alone makes aiohttp close nothing
             return answer
