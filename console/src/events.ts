@@ -24,6 +24,7 @@ const HIDDEN_MILLISECONDS = 20_000;
 let source: EventSource | null = null;
 let serial: number | null = null;
 let followed: number | null = null;
+let followsWebhooks = false;
 let delay = FIRST_DELAY;
 let timer = 0;
 let isLate = false;
@@ -41,6 +42,7 @@ const listeners = {
   change: new Set<(event: Event) => void>(),
   lost: new Set<() => void>(),
   job: new Set<(news: JobNews) => void>(),
+  webhooks: new Set<() => void>(),
 };
 
 export function onChange(listener: (event: Event) => void): () => void {
@@ -63,6 +65,18 @@ export function followJob(id: number, listener: (news: JobNews) => void): () => 
     if (followed !== id) return;
     followed = null;
     open();
+  };
+}
+
+/** Listen to how far the receivers of webhooks are, too: that has no events. */
+export function followWebhooks(listener: () => void): () => void {
+  listeners.webhooks.add(listener);
+  followsWebhooks = true;
+  open();
+  return () => {
+    listeners.webhooks.delete(listener);
+    followsWebhooks = listeners.webhooks.size > 0;
+    if (!followsWebhooks) open();
   };
 }
 
@@ -96,6 +110,7 @@ function open(): void {
   const query = new URLSearchParams();
   if (serial !== null) query.set("after", String(serial));
   if (followed !== null) query.set("job", String(followed));
+  if (followsWebhooks) query.set("webhooks", "1");
   const stream = new EventSource(`/2/events${query.size ? `?${query}` : ""}`);
   source = stream;
   stream.addEventListener("begin", (message) => {
@@ -118,6 +133,9 @@ function open(): void {
   stream.addEventListener("job", (message) => {
     const news = JSON.parse(message.data) as JobNews;
     for (const listener of listeners.job) listener(news);
+  });
+  stream.addEventListener("webhooks", () => {
+    for (const listener of listeners.webhooks) listener();
   });
   stream.addEventListener("error", () => {
     connection.value = "lost";

@@ -24,7 +24,7 @@ Message = tuple[str, str, object]
 
 @pytest.fixture
 def server(lab: cluster.SimulatedCluster) -> Iterator[http.Server]:
-    lab.run(lab.master.disk.write(USERS, b"bob two read\ncarol three\n"))
+    lab.run(lab.master.disk.write(USERS, b"alice one write\nbob two read\ncarol three\n"))
     yield remote.server(lab.master, cluster.FOLDERS)
     lab.run(lab.master.disk.remove(USERS))
 
@@ -177,6 +177,75 @@ def test_a_stream_follows_a_job_to_its_end(lab: cluster.SimulatedCluster, server
         await pieces.aclose()
 
     lab.run(scenario())
+
+
+@pytest.fixture
+def hook(lab: cluster.SimulatedCluster) -> Iterator[str]:
+    lab.run(lab.done({"OP_ID": "OP_WEBHOOK_ADD", "name": "followed", "url": "https://hooks.example/"}))
+    state = lab.daemons[lab.leader].store.snapshot
+    yield next(uuid for uuid, hook in state.webhooks.items() if hook.name == "followed")
+    lab.run(lab.done({"OP_ID": "OP_WEBHOOK_REMOVE", "name": "followed"}))
+
+
+async def _until_webhooks(pieces: AsyncGenerator[bytes, None]) -> object:
+    """Return the content of the next message about webhooks."""
+    while (message := (await _read(pieces, 1))[0])[0] != "webhooks":
+        pass
+    return message[2]
+
+
+async def _until_silence(pieces: AsyncGenerator[bytes, None]) -> set[str]:
+    """Return the kinds of all messages until a comment says that there is no news."""
+    kinds: set[str] = set()
+    while (piece := await anext(pieces)) != b":\n\n":
+        kinds.add(_message(piece)[0])
+    return kinds
+
+
+def test_a_stream_says_when_a_receiver_of_webhooks_is_further(
+    lab: cluster.SimulatedCluster, server: http.Server, hook: str
+) -> None:
+    async def scenario() -> None:
+        pieces = await _open(server, "?webhooks=1", login="alice:one")
+        await _until_webhooks(pieces)
+        for failure in ("HTTP 500", ""):
+            await _until_silence(pieces)
+            newest = lab.daemons[lab.leader].store.snapshot.serial
+            await lab.luxi("StoreWebhookPositions", [[hook, newest, failure, 1.0]])
+            assert await _until_webhooks(pieces) == {}
+        assert "webhooks" not in await _until_silence(pieces)
+        await pieces.aclose()
+
+    lab.run(scenario())
+
+
+@pytest.mark.parametrize(("query", "login"), [("", "alice:one"), ("?webhooks=1", "bob:two")])
+def test_a_stream_has_no_webhooks_unless_an_administrator_asks_for_them(
+    lab: cluster.SimulatedCluster, server: http.Server, hook: str, query: str, login: str
+) -> None:
+    async def scenario() -> None:
+        pieces = await _open(server, query, login=login)
+        assert "webhooks" not in await _until_silence(pieces)
+        await lab.luxi("StoreWebhookPositions", [[hook, 1, "HTTP 500", 1.0]])
+        assert "webhooks" not in await _until_silence(pieces)
+        await pieces.aclose()
+
+    lab.run(scenario())
+
+
+def test_a_stream_goes_on_with_webhooks_once_the_master_answers(
+    lab: cluster.SimulatedCluster, server: http.Server, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = _fail(lab, monkeypatch, lambda _, arguments: arguments[:1] == ("webhook",), 3)
+
+    async def scenario() -> None:
+        pieces = await _open(server, "?webhooks=1", login="alice:one")
+        await _until_webhooks(pieces)
+        await pieces.aclose()
+
+    lab.run(scenario())
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert waits == pytest.approx([feed.RETRY_SECONDS] * 3, abs=0.1)
 
 
 def _fail(

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { may, request } from "../api.ts";
+import { followWebhooks } from "../events.ts";
 import * as format from "../logic/format.ts";
 import {
   type Draft,
@@ -26,9 +27,6 @@ import { version } from "../store.ts";
 
 const PATH = "/2/webhooks";
 
-/** How far receivers are is stored every ten seconds, and has no event. A tab that nobody sees does not ask. */
-const PERIOD_MS = 10_000;
-
 function readAgain(): void {
   const turn = version("webhook", "");
   turn.value = (turn.peek() ?? 0) + 1;
@@ -41,10 +39,7 @@ function pathOf(hook: Webhook, action = ""): string {
 export function WebhooksPage() {
   useTitle("Webhooks");
   const { value, failure } = useAnswer<readonly Webhook[]>(PATH, [["webhook", ""]]);
-  useEffect(() => {
-    const timer = setInterval(() => !document.hidden && readAgain(), PERIOD_MS);
-    return () => clearInterval(timer);
-  }, []);
+  useEffect(() => followWebhooks(readAgain), []);
   return (
     <>
       <header class="head">

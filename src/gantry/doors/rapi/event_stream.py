@@ -4,6 +4,7 @@
     change    an event, in the form of ``gantry events``; the id of the message is its serial
     lost      {}: events are missing; read the present state again
     job       with ?job=N: status, progress and new log messages of the job, for each change until it ends
+    webhooks  with ?webhooks=1: {}, first and when anything about them has changed: read /2/webhooks again
 
 A client that reconnects sends the id of its last message (the header Last-Event-ID), and gets what happened since then
 if it is not more than ``feed.KEPT`` events; ``?after=N`` does the same. A stream without news sends a comment every
@@ -22,8 +23,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 import msgspec
 
 from gantry import errors
-from gantry.doors.rapi import feed, routes, wire
-from gantry.rpc import luxi
+from gantry.doors.rapi import feed, routes, webhooks, wire
+from gantry.rpc import jobs, luxi
 from gantry.runtime import bounded_json, http_interface, interface
 
 _PATH = "/2/events"
@@ -36,7 +37,7 @@ ROUTES = (
         wire.Access.READ,
         None,
         "a stream of server-sent events: `begin`, `change`, `lost`, and with the number of a `job` its changes",
-        ("after", "job"),
+        ("after", "job", "webhooks"),
         form=_FORM,
     ),
 )
@@ -48,6 +49,9 @@ JOB_WAIT_SECONDS = 5.0
 
 JOB_FIELDS = ("status", "summary", "received_ts", "start_ts", "end_ts", "progress")
 ENDED = ("canceled", "error", "success")
+
+WEBHOOKS_SECONDS = 2.0
+"""How often a stream reads how far receivers are: that has no events, which would be delivered to them in turn."""
 
 _WAITING_PIECES = 100
 """Messages that wait for a client which reads slowly; after these, the feed is what it is behind of."""
@@ -81,7 +85,8 @@ class _Streams:
         """Return a stream that lasts as long as ``is_live``; InvalidError for an argument that is not a number."""
         after = _number("Last-Event-ID", request.raw.headers.get("last-event-id", "")) or _argument(request, "after")
         user = luxi.USER.get(luxi.WITHOUT_RIGHTS)
-        pieces = self._pieces(after, _argument(request, "job"), is_live, user=user)
+        with_webhooks = bool(_argument(request, "webhooks"))
+        pieces = self._pieces(after, _argument(request, "job"), is_live, user=user, with_webhooks=with_webhooks)
         return http_interface.Response(200, b"", _FORM, _HEADERS, pieces=pieces)
 
     async def _pieces(
@@ -91,6 +96,7 @@ class _Streams:
         is_live: Callable[[], Awaitable[bool]],
         *,
         user: luxi.NamedUser | None,
+        with_webhooks: bool,
     ) -> AsyncGenerator[bytes, None]:
         queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_PIECES)
         # The tasks call the master for the user of the request, whichever task reads the pieces.
@@ -99,6 +105,8 @@ class _Streams:
         tasks = [asyncio.create_task(self._changes(queue, after), context=context)]
         if job is not None:
             tasks.append(asyncio.create_task(self._follow_job(queue, job), context=context))
+        if with_webhooks:
+            tasks.append(asyncio.create_task(self._follow_webhooks(queue), context=context))
         try:
             while True:
                 piece = b":\n\n"
@@ -153,6 +161,22 @@ class _Streams:
             await queue.put(_message("job", content))
             if values["status"] in ENDED:
                 return
+
+    async def _follow_webhooks(self, queue: asyncio.Queue[bytes]) -> None:
+        """Report at the begin, and when something about the webhooks is not as before, to a user who may read them."""
+        before: list[jobs.Row] | None = None
+        while True:
+            try:
+                present = await webhooks.read(self._master)
+            except errors.ForbiddenError:
+                return
+            except errors.GantryError:
+                await self._clock.sleep(feed.RETRY_SECONDS)
+                continue
+            if present != before:
+                await queue.put(_WEBHOOKS)
+            before = present
+            await self._clock.sleep(WEBHOOKS_SECONDS)
 
 
 class _Visible(msgspec.Struct):
@@ -238,6 +262,7 @@ def _message(kind: str, content: bytes, serial: int | None = None) -> bytes:
 
 
 _LOST = _message("lost", b"{}")
+_WEBHOOKS = _message("webhooks", b"{}")
 
 
 def _argument(request: wire.Request, name: str) -> int | None:

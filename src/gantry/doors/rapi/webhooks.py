@@ -16,7 +16,7 @@ import msgspec
 from gantry import errors
 from gantry.doors.http import representation
 from gantry.doors.rapi import routes, wire
-from gantry.rpc import jobs
+from gantry.rpc import jobs, luxi
 from gantry.runtime import http_interface
 
 _PATH = "/2/webhooks"
@@ -42,9 +42,14 @@ class NewWebhook(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     begin: int | None = None
 
 
+async def read(master: luxi.Caller) -> list[jobs.Row]:
+    """Return all webhooks, as GET does; ForbiddenError if the user does not administer the cluster."""
+    rows = await jobs.rows(master, "webhook", _FIELDS, None)
+    return [{field: row.get(field) for field in _FIELDS} for row in rows]
+
+
 async def _get(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
-    rows = await jobs.rows(master.caller, "webhook", _FIELDS, None)
-    return wire.Answer([{field: row.get(field) for field in _FIELDS} for row in rows])
+    return wire.Answer(await read(master.caller))
 
 
 async def _add(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> http_interface.Response:
