@@ -110,3 +110,28 @@ async def test_a_program_that_does_not_answer_is_ended(
     error = await allocator_folders.failure("hail")
     assert isinstance(error, errors.EnvironmentFaultError)
     assert "allocator hail did not answer within" in error.message
+
+
+async def test_a_request_that_cannot_be_written_is_reported_with_the_reason(
+    allocator_folders: AllocatorFolders,
+) -> None:
+    allocator_folders.program("hail", "echo never")
+    allocator_folders.scratch.rmdir()
+    with pytest.raises(
+        errors.EnvironmentFaultError, match=r"request to allocator hail cannot be written to .*: No such"
+    ):
+        await allocator_folders.programs.run(RealRuntime(), "hail", REQUEST)
+
+
+async def test_a_program_may_remove_its_request(allocator_folders: AllocatorFolders) -> None:
+    allocator_folders.program("hail", 'rm "$1"; echo answer')
+    assert await allocator_folders.run("hail") == b"answer\n"
+
+
+async def test_an_answer_counts_even_if_the_request_cannot_be_removed(
+    allocator_folders: AllocatorFolders, caplog: pytest.LogCaptureFixture
+) -> None:
+    allocator_folders.program("hail", 'rm "$1"; mkdir "$1"; echo answer')
+    assert await allocator_folders.programs.run(RealRuntime(), "hail", REQUEST) == b"answer\n"
+    (record,) = caplog.records
+    assert "stays: Is a directory" in record.getMessage()

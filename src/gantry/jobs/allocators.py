@@ -6,11 +6,14 @@ folders, passes the request in a file, and runs the program with a timeout. The 
 See contracts/iallocator.md#program.
 """
 
+import logging
 import re
 from collections.abc import Sequence
 
 from gantry import errors
 from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 120.0
 """The maximum run time of a program."""
@@ -31,11 +34,17 @@ class Programs:
     ) -> bytes:
         """Return a program's answer to a request.
 
-        Raises NotFoundError if there is no such program, EnvironmentFaultError if it fails or takes too long.
+        Raises NotFoundError if there is no such program, EnvironmentFaultError if it fails or takes too long, or if the
+        request cannot be written.
         """
         program = self._find(runtime, name)
         path = f"{self._scratch}/allocator-{runtime.random.uuid()}.json"
-        await runtime.disk.write(path, request, mode=0o600, sync=False)
+        try:
+            await runtime.disk.write(path, request, mode=0o600, sync=False)
+        except OSError as error:
+            raise errors.EnvironmentFaultError(
+                f"the request to allocator {name} cannot be written to {path}: {error.strerror or error}"
+            ) from None
         try:
             done = await runtime.processes.run([program, path, *arguments], timeout=TIMEOUT_SECONDS)
         except TimeoutError:
@@ -47,7 +56,7 @@ class Programs:
                 f"allocator {program} cannot be run: {error.strerror or error}"
             ) from None
         finally:
-            await runtime.disk.remove(path)
+            await _remove(runtime, path)
         if done.code:
             output = " ".join((done.stderr or done.stdout).decode(errors="replace").split())[:_MAX_OUTPUT_LENGTH]
             raise errors.EnvironmentFaultError(
@@ -63,3 +72,11 @@ class Programs:
                 f"no such allocator: {name}", hint=f"searched in {', '.join(self._folders) or 'no folder'}"
             )
         return program
+
+
+async def _remove(runtime: interface.Runtime, path: str) -> None:
+    """Remove a request, which the program may have done; the answer counts whether or not the disk can do it."""
+    try:
+        await runtime.disk.remove_all([path])
+    except OSError as error:
+        log.warning("the request to an allocator %s stays: %s", path, error.strerror or error)
