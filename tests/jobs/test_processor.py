@@ -1,4 +1,5 @@
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -205,6 +206,15 @@ def test_an_error_that_says_that_nothing_changed_says_so_only_when_it_is_true(
     [
         (errors.NotUniqueError("taken"), ["OpPrereqError", ["taken", "resource_not_unique"]]),
         (errors.ExecutionError("broken"), ["OpExecError", ["broken"]]),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/x"),
+            ["OpExecError", ["the master's own machine failed: No space left on device: /x"]],
+        ),
+        (
+            OSError(errno.EIO, "Input/output error"),
+            ["OpExecError", ["the master's own machine failed: Input/output error"]],
+        ),
+        (TimeoutError("a bug"), ["ProgrammerError", ["TimeoutError: a bug"]]),
         (ValueError("a bug"), ["ProgrammerError", ["ValueError: a bug"]]),
     ],
 )

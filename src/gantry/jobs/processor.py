@@ -108,8 +108,11 @@ class Processor:
                 break
             except Exception as error:
                 # A bug in a unit ends its job, not the queue.
-                logger.exception("job %d, opcode %d", record.current.id, index)
-                self._fail(record, index, errors.InternalError(f"{type(error).__name__}: {error}"))
+                failure = _of_own_system(error)
+                if failure is None:
+                    logger.exception("job %d, opcode %d", record.current.id, index)
+                    failure = errors.InternalError(f"{type(error).__name__}: {error}")
+                self._fail(record, index, failure)
                 break
             record.update(index, status=jobs.Status.SUCCESS, result=result, end_timestamp=self._book.now())
         else:
@@ -206,3 +209,11 @@ class Processor:
             record.request = None
         if record.current.ops[index].status is jobs.Status.CANCELING:
             raise errors.JobCanceledError
+
+
+def _of_own_system(error: Exception) -> errors.GantryError | None:
+    """Return the report of an error that the master's operating system raised, None for a bug."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return None
+    path = f": {error.filename}" if error.filename else ""
+    return errors.ExecutionError(f"the master's own machine failed: {error.strerror}{path}")
