@@ -78,10 +78,10 @@ async def _readmit(stage: stages.Stage, name: str) -> None:
 
 
 def _trusts_master(stage: stages.Stage, name: str) -> bool:
-    """Return whether a node trusts the authority of the leader; it does not if that was replaced meanwhile."""
+    """Return whether a node trusts the authority of the leader; not if that was replaced, or if its files are gone."""
     path = f"{cluster.FOLDERS.certificates}/authority.pem"
     disks = [stage.lab.world.machine(each).disk for each in (name, stage.lab.leader)]
-    return not disks[0].exists(path) or disks[0].read(path) == disks[1].read(path)
+    return not disks[1].exists(path) or (disks[0].exists(path) and disks[0].read(path) == disks[1].read(path))
 
 
 async def _add_again(stage: stages.Stage, name: str) -> None:
