@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from opentelemetry.proto.common.v1 import common_pb2
+from opentelemetry.proto.trace.v1 import trace_pb2
 
 
 @dataclass(frozen=True)
 class Span:
-    """A span as it arrived; ids are hexadecimal."""
+    """A span as it arrived; ids are hexadecimal. ``of_elsewhere`` is whether its parent is of another process."""
 
     service: str
     name: str
@@ -20,6 +21,7 @@ class Span:
     id: str
     parent: str
     failed: bool
+    of_elsewhere: bool
     attributes: dict[str, object]
 
 
@@ -49,6 +51,7 @@ class Collector:
                             span.span_id.hex(),
                             span.parent_span_id.hex(),
                             span.status.code == span.status.STATUS_CODE_ERROR,
+                            bool(span.flags & trace_pb2.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK),
                             _attributes(span.attributes),
                         )
                     )

@@ -437,13 +437,17 @@ def test_a_serial_console_ends_after_an_hour_without_a_key_and_keys_keep_it_and_
 ) -> None:
     async def scenario() -> None:
         async with line(lab):
-            console = await (await log_in(server)).opens()
+            alice = await log_in(server)
+            console = await alice.opens()
             for _ in range(3):
                 await lab.master.clock.sleep(console_stream.IDLE_SECONDS - 60)
                 assert not console.task.done()
                 console.socket.inbox.put_nowait(b"x")
             await console.task
             assert console.socket.reports[1]["why"] in ("idle", "session")
+            # The console alone did not keep the session.
+            await lab.master.clock.sleep(2 * console_stream.CHECK_SECONDS)
+            assert (await server.answer(alice.request("/2/session"))).status == 401
 
     run(lab, scenario)
 

@@ -315,6 +315,7 @@ def test_jobs_that_ended_are_archived_alone_or_all_above_an_age(lab: SimulatedJo
         await lab.queue.submit([op(seconds=10)])
         assert await lab.queue.autoarchive(50, 10) == (1, 0)
         assert await lab.queue.archive(2) is True
+        assert lab.memory.causes[-1] == transaction.Cause(job=0, opcode="", user="", reason="archive")
         assert await lab.queue.autoarchive(-1, 0) == (0, 1)
         assert await lab.queue.autoarchive(-1, 10) == (1, 0)
         with pytest.raises(errors.JobLostError):

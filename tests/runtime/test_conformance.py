@@ -1,7 +1,9 @@
 """What both runtimes promise of clock, randomness, computation and disk."""
 
 import asyncio
+import functools
 import hashlib
+import operator
 import uuid
 from collections.abc import Awaitable, Callable
 
@@ -43,8 +45,13 @@ def test_random_source_keeps_its_ranges(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         source = runtime.random
         assert {source.below(3) for _ in range(200)} == {0, 1, 2}
-        assert len({source.uuid() for _ in range(100)}) == 100
-        assert uuid.UUID(source.uuid()).version == 4
+        drawn = [uuid.UUID(source.uuid()) for _ in range(100)]
+        assert {(each.version, each.variant) for each in drawn} == {(4, uuid.RFC_4122)}
+        # All other bits are random: each is 0 in some and 1 in others.
+        some, all_of_them = (
+            functools.reduce(how, (each.int for each in drawn)) for how in (operator.or_, operator.and_)
+        )
+        assert (some ^ all_of_them).bit_count() == 128 - 4 - 2
         assert len(source.token(16)) == 16
         assert source.token(16) != source.token(16)
 

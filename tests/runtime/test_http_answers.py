@@ -167,6 +167,24 @@ async def test_headers_that_begin_on_an_idle_connection_have_their_time(monkeypa
         await server.close()
 
 
+@pytest.mark.parametrize("request_bytes", [GET, POST, CHUNKS])
+async def test_a_connection_whose_request_was_answered_may_be_idle_for_longer_than_headers_may_take(
+    request_bytes: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "SWEEP_SECONDS", 0.01)
+    server, port = await serve(hello, limits.HttpLimits(header_seconds=0.1))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(2):
+                writer.write(request_bytes)
+                assert b"HTTP/1.1 200 " in await reader.readuntil(b"hello")
+                await asyncio.sleep(0.5)
+    finally:
+        writer.close()
+        await server.close()
+
+
 async def test_a_request_whose_headers_were_refused_is_not_handled_when_they_are_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

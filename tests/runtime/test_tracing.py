@@ -33,6 +33,7 @@ def test_a_span_of_another_process_is_a_child_of_the_first_of_its_request(receiv
     master, door = received.spans
     assert [span.trace for span in received.spans] == [TRACE, TRACE]
     assert (door.parent, master.parent) == ("", door.id)
+    assert (door.of_elsewhere, master.of_elsewhere) == (False, True)
     assert (door.service, door.attributes) == ("door", {"gantry.request": REQUEST})
 
 
@@ -46,6 +47,7 @@ def test_a_call_goes_on_in_the_process_that_gets_its_header(received: collector.
     tracer.close()
     call, job, served = received.spans
     assert (job.parent, call.parent, served.parent) == ("", job.id, call.id)
+    assert (call.of_elsewhere, served.of_elsewhere) == (False, True)
     assert {span.trace for span in received.spans} == {job.trace}
     assert call.attributes == {"server.address": "node1"}
 

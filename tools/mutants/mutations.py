@@ -44,7 +44,7 @@ CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list
 """The functions that are replaced by another one."""
 
 MEASURE = re.compile(
-    r"^_?(max|most)(_|$)|(attempts|batch|block|burst|bytes|characters|count|epoch|frame|interval|kept|limit|once"
+    r"^_?(max|most)(_|$)|(attempts|batch|block|bounds|burst|bytes|characters|count|epoch|frame|interval|kept|limit|once"
     r"|seconds|timeout)$",
     re.IGNORECASE,
 )

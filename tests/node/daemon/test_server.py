@@ -599,6 +599,40 @@ class Calling:
         self._writer.close()
 
 
+@contextlib.asynccontextmanager
+async def bounded(cluster: Cluster, allowed: limits.HttpLimits) -> AsyncIterator[int]:
+    """Serve the calls of a node on another port, with other limits."""
+    identity, port = enrollment.Enrolment(cluster.runtime, cluster.folders), ports.free()
+    await identity.prepare()
+    tls = identity.context()
+    serving = await cluster.runtime.network.serve_http(
+        "127.0.0.1", port, cluster.agent.answer, tls=tls, body_limit=1 << 20, allowed=allowed, guard=cluster.agent
+    )
+    try:
+        yield port
+    finally:
+        await serving.close()
+
+
+async def test_a_candidate_is_no_stranger_from_its_handshake_on(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    now, files = cluster.runtime.clock.now(), ssconf.Files(cluster.runtime.disk, cluster.folders)
+    own, unknown = (security.issue_master(cluster.authority, now) for _ in range(2))
+    await files.write({ssconf_file.MASTERS: f"{UUID}={security.key_of(security.der_of(own.certificate))}"})
+    async with bounded(cluster, limits.HttpLimits(connections=6, strangers=2, per_peer=6)) as port:
+        stranger = Calling(port, cluster.context(unknown, trust=cluster.authority))
+        await stranger.open()
+        assert await stranger.status() == b"403"
+        context = cluster.context(own, trust=cluster.authority)
+        candidates = [Calling(port, context) for _ in range(3)]
+        for calling in candidates:
+            await calling.open()
+        assert [await calling.status() for calling in candidates] == [b"400"] * 3
+        assert await stranger.status() == b"403"
+        for calling in (stranger, *candidates):
+            calling.close()
+
+
 @pytest.mark.parametrize("connects", ["afterwards", "before"])
 async def test_the_connections_of_a_former_candidate_do_not_keep_the_master_out(
     cluster: Cluster, connects: str
@@ -609,19 +643,8 @@ async def test_the_connections_of_a_former_candidate_do_not_keep_the_master_out(
     own, former = (security.issue_master(cluster.authority, now) for _ in range(2))
     keys = [f"{UUID}={security.key_of(security.der_of(pair.certificate))}" for pair in (own, former)]
     context = cluster.context(former, trust=cluster.authority)
-    identity, port = enrollment.Enrolment(cluster.runtime, cluster.folders), ports.free()
-    await identity.prepare()
-    serving = await cluster.runtime.network.serve_http(
-        "127.0.0.1",
-        port,
-        cluster.agent.answer,
-        tls=identity.context(),
-        body_limit=1 << 20,
-        allowed=limits.HttpLimits(connections=6, strangers=3, per_peer=6),
-        guard=cluster.agent,
-    )
-    crowd = [Calling(port, context) for _ in range(6)]
-    try:
+    async with bounded(cluster, limits.HttpLimits(connections=6, strangers=3, per_peer=6)) as port:
+        crowd = [Calling(port, context) for _ in range(6)]
         await files.write({ssconf_file.MASTERS: "\n".join(keys if connects == "before" else keys[:1])})
         for calling in crowd:
             await calling.open()
@@ -632,10 +655,8 @@ async def test_the_connections_of_a_former_candidate_do_not_keep_the_master_out(
         async with cluster.master(cluster.context(own, trust=cluster.authority)) as master:
             target = targets.Target(UUID, "node1", "127.0.0.1", port)
             assert (await master.call(target, calls.Version())).node == "node1"
-    finally:
         for calling in crowd:
             calling.close()
-        await serving.close()
 
 
 def test_a_simulated_node_joins_and_answers_its_master() -> None:

@@ -7,6 +7,7 @@ from tests.state import build
 from gantry import errors
 from gantry.lib_files import frame
 from gantry.runtime import simulated
+from gantry.state.files import jobfiles
 from gantry.state.journal import record
 from gantry.state.objects import snapshot
 from gantry.state.store import transaction
@@ -57,3 +58,21 @@ def test_a_record_that_does_not_apply_is_damage_of_its_section(change: snapshot.
             errors.ConfigurationError, match=f"damaged: {path}: record {serial} does not apply: .*{what}"
         ):
             build.opened(world, machine)
+
+
+def test_a_file_of_a_job_in_the_form_of_an_older_version_is_as_the_next_checkpoint_expects_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    encode = jobfiles.encode
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        with monkeypatch.context() as older:
+            older.setattr(jobfiles, "encode", lambda job: encode(job) + b"\n")
+            store = build.new_store(world, machine)
+            build.on(world, machine, store.commit(build.put(build.queued(1)), build.CAUSE))
+            build.on(world, machine, store.close())
+        present = build.opened(world, machine)
+        build.on(world, machine, present.commit(build.put(build.vm(1)), build.CAUSE))
+        build.on(world, machine, present.close())
+        assert build.opened(world, machine).snapshot.jobs == store.snapshot.jobs
+    assert "rewritten from record" not in caplog.text
