@@ -145,8 +145,8 @@ class _Finder(ast.NodeVisitor):
     # Scopes and what is left alone
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """Visit defaults and body, not the annotations and decorators."""
-        if node.name in DESCRIBING:
+        """Visit defaults and body, not the annotations and decorators; leave out what an interface only declares."""
+        if node.name in DESCRIBING or _is_declaration(node):
             return
         self._scope.append(node.name)
         positional = [*node.args.posonlyargs, *node.args.args]
@@ -389,6 +389,12 @@ def _name(target: ast.expr) -> str:
     if isinstance(target, ast.Attribute):
         return target.attr
     return target.id if isinstance(target, ast.Name) else ""
+
+
+def _is_declaration(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether the function has no body of its own: nothing executes it, so its defaults are for readers."""
+    last = node.body[-1]
+    return isinstance(last, ast.Expr) and isinstance(last.value, ast.Constant) and last.value.value is ...
 
 
 def _tells_time(node: ast.expr) -> bool:
