@@ -1,6 +1,7 @@
 """A state and its changes as records of a shared database."""
 
 import pytest
+from msgspec import structs
 from tests.ipam import test_embedded as embedding
 
 from gantry.ipam import subscription
@@ -37,6 +38,17 @@ def test_an_address_outside_of_every_subnet_is_not_for_the_database() -> None:
     assert subscription.additions(state, [change], mark=MARK) == subscription.Additions(
         [], {("net", "192.0.2.10"): records.Allocation("s4", "192.0.2.10", "gantry/c/v", "192.0.2.10")}
     )
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_address_in_a_subnet_of_the_same_plan_is_for_the_database(is_new: bool) -> None:
+    state = embedding.FollowedState(*([] if is_new else [structs.replace(NET, subnets=NET.subnets[1:])])).state
+    changes = [states.Put(NET), states.Put(embedding.vm("v", "192.0.2.10"))]
+    added = subscription.additions(state, changes, mark=MARK)
+    assert added.addresses == {
+        ("net", "192.0.2.10"): records.Allocation("s4", "192.0.2.10", "gantry/c/v", "192.0.2.10")
+    }
+    assert added.subnets == list(map(subscription.record_of, NET.subnets if is_new else NET.subnets[:1]))
 
 
 def test_addresses_that_only_a_job_holds_are_expected_with_the_mark_as_their_owner() -> None:

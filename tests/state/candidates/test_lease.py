@@ -16,14 +16,18 @@ CANDIDATES = [targets.Target(uuid, uuid, uuid, 1811) for uuid in ("n1", "n2")]
 
 
 class Candidates:
-    """Candidates that answer nothing but renewals of the lease; those in ``strangers_to`` do not know the master."""
+    """Candidates that answer nothing but renewals of the lease.
+
+    Those in ``silent`` do not answer these either, and those in ``strangers_to`` do not know the master.
+    """
 
     def __init__(self) -> None:
+        self.silent: set[str] = set()
         self.strangers_to: set[str] = set()
 
     async def call(self, target: targets.Target, call: calls.Call[candidate.Result]) -> candidate.Result:
         await asyncio.sleep(0.001)
-        if not isinstance(call, calls.LeaseRenew):
+        if not isinstance(call, calls.LeaseRenew) or target.uuid in self.silent:
             raise errors.RemoteError(f"node {target.name} cannot be reached")
         if target.uuid in self.strangers_to:
             raise errors.UnknownCallerError(f"node {target.name} does not know this master")
@@ -91,3 +95,39 @@ def test_the_first_lease_is_missed_only_some_time_after_it_is_needed(
         machine = world.machine("node0")
         assert build.on(world, machine, scenario()) is not answer
         assert ("nothing can be changed until they answer" in caplog.text) is not answer
+
+
+@pytest.mark.parametrize(
+    ("silent", "number", "is_held"),
+    [
+        (0, 1, True),
+        (1, 1, False),
+        (1, 2, True),
+        (2, 2, False),
+        (1, 3, True),
+        (2, 3, False),
+        (2, 4, True),
+        (3, 4, False),
+    ],
+)
+def test_a_master_may_command_nodes_while_it_and_those_who_answer_are_a_majority(
+    silent: int, number: int, *, is_held: bool
+) -> None:
+    targets_of_all = [targets.Target(f"n{index}", f"n{index}", "n", 1811) for index in range(number)]
+    nodes = Candidates()
+    nodes.silent = {target.uuid for target in targets_of_all[:silent]}
+
+    async def scenario() -> bool:
+        candidates = replication.Candidates(machine, nodes)
+        candidates.set_targets(targets_of_all, policy=cluster_settings.Replication.MAJORITY)
+        renewed = lease.Lease(candidates, node="node0", epoch=lambda: 1)
+        renewed.start()
+        await machine.clock.sleep(lease.IDLE_SECONDS)
+        result = renewed.is_held()
+        await renewed.close()
+        await candidates.close()
+        return result
+
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node0")
+        assert build.on(world, machine, scenario()) is is_held

@@ -165,6 +165,7 @@ def test_what_is_edited_by_hand_and_said_to_be_counts_and_is_recorded() -> None:
     [
         (b"10.0.0.100-10.0.0.109", ("10.0.0.21", "10.0.0.100-10.0.0.109")),
         (b"10.0.0.15-10.0.0.30", ("10.0.0.15-10.0.0.30",)),
+        (b'10.0.0.9", "10.0.0.21', ("10.0.0.9", "10.0.0.21")),
     ],
 )
 def test_external_reservations_that_are_edited_by_hand_are_put_in_order_and_apart(

@@ -212,6 +212,12 @@ def test_long_lists_are_counted_and_many_fields_are_cut(monkeypatch: pytest.Monk
         ]
 
 
+def test_the_fields_of_a_change_are_in_order() -> None:
+    after = changed(build.vm(1), hvparams=dict.fromkeys("zebra", 1), tags=("t",), primary_node="n1")
+    paths = [field.path for field in audit.differences(build.vm(1), after)]
+    assert paths == ["hvparams.a", "hvparams.b", "hvparams.e", "hvparams.r", "hvparams.z", "primary_node", "tags"]
+
+
 def test_objects_that_a_field_names_by_uuid_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "UUID_LENGTH", 2)
     with simulated.World(seed=1) as world:
