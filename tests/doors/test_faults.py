@@ -3,9 +3,11 @@
 import logging
 
 import pytest
+from tests import collector
 
 from gantry.doors import http
-from gantry.runtime import http_interface, limits, repeated_logs, simulated
+from gantry.runtime import http_interface, limits, repeated_logs, simulated, traces
+from gantry.runtime.real import tracing
 
 
 class Broken:
@@ -57,3 +59,28 @@ def test_a_bug_before_the_body_of_a_request_is_read_refuses_the_request(caplog: 
 def test_no_client_is_known_by_a_certificate() -> None:
     with simulated.World(seed=1) as world:
         assert http.Server(world.machine("node1"), Broken()).knows(b"any certificate") is False
+
+
+class Plain(Broken):
+    """An application that answers with the status which the path names."""
+
+    async def answer(self, raw: http_interface.Request, trace: http.Trace) -> http_interface.Response:
+        return http_interface.Response(int(raw.path[1:4]), b"")
+
+
+@pytest.mark.parametrize(("status", "failed"), [(200, False), (404, False), (499, False), (500, True), (503, True)])
+def test_the_span_of_a_request_fails_by_a_fault_of_the_server_and_not_by_one_of_the_client(
+    status: int, *, failed: bool
+) -> None:
+    request = http_interface.Request("BREW", f"/{status}/{'x' * 2000}?token=secret", b"", {}, peer="192.0.2.1")
+    with simulated.World(seed=1) as world, collector.listening() as received:
+        tracer = tracing.Tracer("api", "1.0", "node1", received.url)
+        with traces.installed(tracer):
+            answer = world.run(http.Server(world.machine("node1"), Plain(), api="remote").answer(request))
+        tracer.close()
+    (span,) = received.spans
+    assert (span.name, span.failed) == ("remote other", failed)
+    assert span.attributes["gantry.request"] == answer.headers["X-Request-Id"]
+    assert span.attributes["url.path"] == request.path.partition("?")[0][: http.LOGGED_CHARACTERS]
+    assert span.attributes["http.response.status_code"] == status
+    assert (span.attributes["http.request.method"], span.attributes["client.address"]) == ("other", "192.0.2.1")

@@ -97,8 +97,13 @@ def test_a_receiver_whose_events_cannot_be_read_asks_again_each_second(
     assert "failed" not in caplog.text
 
 
-def test_a_fault_of_the_program_delays_all_receivers_for_a_minute_and_loses_nothing(
-    lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("which", "line"),
+    [(of("ReadWebhooks"), "webhooks failed"), (is_reading, "webhook hook failed")],
+    ids=["all", "alone"],
+)
+def test_a_fault_of_the_program_delays_receivers_for_a_minute_and_loses_nothing(
+    lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture, which: Calls, line: str
 ) -> None:
     async def scenario() -> None:
         own = fake_receiver.Receiver(lab.master)
@@ -106,13 +111,13 @@ def test_a_fault_of_the_program_delays_all_receivers_for_a_minute_and_loses_noth
         expected = await networks(lab, 2)
         begin = lab.world.clock.monotonic()
         async with own.listening(), fake_receiver.sending(lab) as sender:
-            failing(lab, sender, of("ReadWebhooks"), KeyError("x"))
+            failing(lab, sender, which, KeyError("x"))
             await fake_receiver.until(lab, lambda: len(own.about("network")) == 2)
         assert own.about("network") == expected
         assert webhooks.FAULT_SECONDS <= lab.world.clock.monotonic() - begin <= webhooks.FAULT_SECONDS + 20
 
     lab.run(scenario())
-    assert [line for line in caplog.messages if "failed" in line] == ["webhooks failed"]
+    assert [text for text in caplog.messages if "failed" in text] == [line]
 
 
 def test_a_webhook_is_disabled_once_the_master_takes_the_job(
