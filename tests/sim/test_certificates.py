@@ -355,7 +355,10 @@ def test_a_node_that_was_offline_while_the_authority_was_replaced_is_added_again
         await lab.build()
         node3 = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node3"}
         await lab.done({**node3, "offline": True})
-        await lab.done({**RENEW, "cluster_certificate": True})
+        number = await lab.submit({**RENEW, "cluster_certificate": True})
+        assert (await lab.wait(number))[0] == "success"
+        (log,) = msgspec.convert(await lab.luxi("QueryJobs", [number], ["oplog"]), list[object])
+        assert "node3: offline while the authority was replaced; before such a machine runs again" in str(log)
         with pytest.raises(errors.ExecutionError, match="a node that was away meanwhile is added again"):
             await lab.done({**node3, "offline": False})
         lab.kill("node3")

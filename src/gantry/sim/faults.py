@@ -30,6 +30,9 @@ SPEEDS = (0.5, 2.0)
 """Speeds of a wrong clock. Only one clock is wrong at a time: two could differ by more than the lease allows."""
 SKEWS = (-86400.0, -30.0, 5.0, 3600.0, 86400.0)
 
+Preparation = Callable[[], Coroutine[object, object, None]]
+"""What is done with a machine before it runs again."""
+
 
 @dataclass(frozen=True)
 class _Active:
@@ -45,6 +48,7 @@ class Faults:
 
     def __init__(self, lab: cluster.SimulatedCluster, copies_on_disk: copies.Copies, run_story: story.Story) -> None:
         self.down: dict[str, int] = {}
+        self._preparations: dict[str, Preparation] = {}
         self._copies = copies_on_disk
         self._wrong_clock = ""
         self._lab = lab
@@ -198,10 +202,15 @@ class Faults:
         self._lab.crash(name)
         self.down[name] = self._step
 
-    def turn_off(self, name: str) -> Callable[[], None]:
-        """Cut a machine's power until all faults end, or until the returned function is called."""
+    def turn_off(self, name: str, *, prepare: Preparation | None = None) -> Callable[[], None]:
+        """Cut a machine's power until all faults end, or until the returned function is called.
+
+        ``prepare`` is what an administrator does with the machine immediately before it runs again.
+        """
         self.crash(name)
         self.down[name] = NEVER
+        if prepare is not None:
+            self._preparations[name] = prepare
 
         def turn_on() -> None:
             if self.down.get(name) == NEVER:
@@ -401,6 +410,8 @@ class Faults:
 
     async def _restart(self, name: str) -> None:
         self._lab.world.machine(name).disk.on_visit = None
+        if prepare := self._preparations.pop(name, None):
+            await prepare()
         try:
             await self._lab.restart(name)
         except OSError:

@@ -23,6 +23,7 @@ from gantry.sim import (
     facts,
     faults,
     fenced,
+    introduction,
     invariants,
     outcome,
     placements,
@@ -316,6 +317,8 @@ class Scenario:
             # A master may learn that it was replaced only when a call ends whose answer was lost before the faults did.
             await self._faults.heal(self._clients.knock)
             await self._drain()
+            await end.settle()
+        if await introduction.introduce(self._lab, run_story=self._story):
             await end.settle()
         if self._obeyed_without_proof():
             # Under ``seed`` a master may have no proof. Such a node vouches for nobody until it believes the master.

@@ -293,3 +293,13 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
         failures += await self._sent(call, [member for member in members if member.uuid == own])
         for error in failures:
             self.environment.log.warning(f"a node trusts a former authority until it is renewed again: {error}")
+        self._warn_of_absent()
+
+    def _warn_of_absent(self) -> None:
+        """Name the nodes that do not hear of a new authority: by the old one they could form a cluster of their own."""
+        nodes = self.environment.snapshot().nodes.values()
+        if names := ", ".join(sorted(node.name for node in nodes if node.offline)):
+            self.environment.log.warning(
+                f"{names}: offline while the authority was replaced; before such a machine runs again, "
+                "remove Gantry's files there, then add it with gnt-node add --readd (how-to/certificates.md)"
+            )

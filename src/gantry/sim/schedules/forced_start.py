@@ -3,16 +3,16 @@
 One of the two loses its power first, so that the other, the master, acknowledges nothing that the third has not. Then
 the master loses its power too. The forced master marks both offline and acknowledges changes alone. Then both are back
 at the same moment: by their own copies they are two of three candidates, and must not become the master without the
-changes. At the end both are candidates again (how-to/master.md). Meanwhile there are no other faults: they could take
-away the last copy.
+changes. If the authority was replaced while they were off, their files are removed before they run again, as
+how-to/certificates.md says. At the end both are candidates again (how-to/master.md). Meanwhile there are no other
+faults: they could take away the last copy.
 """
 
 import contextlib
 
 from gantry import errors
-from gantry.lib_files import ssconf
 from gantry.model import cluster_settings
-from gantry.sim import cluster, story
+from gantry.sim import cluster, introduction, story
 from gantry.sim.schedules import stage as stages
 from gantry.sim.steps import nodes, settings
 
@@ -36,12 +36,12 @@ async def play(stage: stages.Stage) -> None:
     (silent,) = {*peers} - {last}
     with stage.faults.no_others():
         with contextlib.ExitStack() as off:
-            off.callback(stage.faults.turn_off(silent))
+            off.callback(stage.faults.turn_off(silent, prepare=lambda: _prepare(stage, silent)))
             await stage.must(settings.tag_cluster("before"))
             keys = [(nodes.KIND, name) for name in (former, silent)]
             if not known.claim(keys):
                 raise stages.Unplayable("another client is about to change one of the candidates")
-            off.callback(stage.faults.turn_off(former))
+            off.callback(stage.faults.turn_off(former, prepare=lambda: _prepare(stage, former)))
             await stage.faults.take_over(last, voting=False)
             if lab.masters() != [last]:
                 raise stages.Unplayable(f"{last} is not the master")
@@ -61,7 +61,7 @@ async def _readmit(stage: stages.Stage, name: str) -> None:
     key, known = (nodes.KIND, name), stage.clients.facts
     for attempt in range(ATTEMPTS):
         if attempt == ATTEMPTS // 2:  # its key may have been renewed, and no majority vouches for a forced master
-            await _copy_keys(stage, name)
+            await introduction.copy_keys(stage.lab, name, run_story=stage.story)
         with contextlib.suppress(OSError, errors.GantryError):  # another client may have drained the queue
             await stage.clients.ask("SetDrainFlag", False, on=stage.lab.leader)
         known.release([key])
@@ -84,22 +84,24 @@ def _trusts_master(stage: stages.Stage, name: str) -> bool:
     return not disks[1].exists(path) or (disks[0].exists(path) and disks[0].read(path) == disks[1].read(path))
 
 
+async def _prepare(stage: stages.Stage, name: str) -> None:
+    """Remove the files of a machine that would not hear of the master, before it runs again."""
+    if not _trusts_master(stage, name):
+        await _remove_files(stage, name)
+
+
+async def _remove_files(stage: stages.Stage, name: str) -> None:
+    stage.story.tell(name, "its files are removed")
+    await stage.lab.world.machine(name).disk.remove_tree(cluster.FOLDERS.lib)
+
+
 async def _add_again(stage: stages.Stage, name: str) -> None:
     """Remove the files of a node, and add it again, as how-to/certificates.md says of a replaced authority."""
     lab = stage.lab
-    stage.story.tell(name, "its files are removed, and it is added again")
     lab.kill(name)
-    disk = lab.world.machine(name).disk
-    await disk.remove_tree(cluster.FOLDERS.lib)
+    await _remove_files(stage, name)
     await lab.start_node(name)
+    disk = lab.world.machine(name).disk
     token = f"{cluster.FOLDERS.lib}/join-token"
     await stage.wait_for(lambda: disk.exists(token), f"{name} has no join token", seconds=APART_SECONDS)
     await stage.carry_out(nodes.add_again(name, lab.address(name), disk.read(token).decode()))
-
-
-async def _copy_keys(stage: stages.Stage, name: str) -> None:
-    """Copy the keys of the candidates from the master to a node, as the error of a node that knows another key says."""
-    path = f"{cluster.FOLDERS.ssconf}/ssconf_{ssconf.MASTERS}"
-    stage.story.tell(name, "gets the keys of the candidates by hand")
-    keys = stage.lab.world.machine(stage.lab.leader).disk.read(path)
-    await stage.lab.world.machine(name).disk.write(path, keys, mode=0o444)
