@@ -146,8 +146,6 @@ class ArchiveFolder:
         size = await self._runtime.block(lambda: sum(self._file(path).size for path in self._paths(number)))
         if mtime < self._runtime.clock.now() - SETTLED_SECONDS:
             self._sizes[number] = mtime, size
-        else:
-            self._sizes.pop(number, None)
         return size
 
     def _paths(self, number: int) -> list[str]:
