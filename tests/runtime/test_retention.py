@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Iterator
 
 import pytest
 
-from gantry.runtime import retention, simulated
+from gantry.runtime import interface, retention, simulated
 
 FILES = [retention.File(f"/{number}", 10, 100.0 * number) for number in range(6)]
 
@@ -174,3 +174,98 @@ def test_nothing_remains_in_memory_of_a_folder_that_was_removed(job_archive: Job
         assert sorted(vars(job_archive.archive)["_sizes"]) == [1, 2]
 
     run(job_archive, scenario())
+
+
+def test_jobs_are_removed_in_the_order_of_their_numbers_and_folders() -> None:
+    with simulated.World(seed=1) as world:
+        job_archive = JobArchive(world)
+
+        async def scenario() -> None:
+            for number in (8, 9, 10, 98, 99, 100, 101):
+                await job_archive.add(number)
+            assert [await job_archive.trim(jobs) for jobs in (6, 4, 2)] == [1, 2, 2]
+            assert job_archive.jobs() == [100, 101]
+
+        world.run(scenario())
+
+
+def test_a_trim_over_several_folders_removes_no_more_jobs_than_it_may(job_archive: JobArchive) -> None:
+    async def scenario() -> None:
+        assert await job_archive.trim(0, most=12) == 12
+        assert job_archive.jobs() == [*range(12, 25)]
+
+    run(job_archive, scenario())
+
+
+def test_a_job_that_stays_keeps_older_ones_in_later_folders() -> None:
+    with simulated.World(seed=1) as world:
+        job_archive = JobArchive(world)
+
+        async def scenario() -> None:
+            for number in (11, 12, 4, 5, 3):
+                await job_archive.add(number)
+                await world.clock.sleep(100)
+            keep = retention.Retention(seconds=250)
+            assert [await job_archive.archive.trim(keep, most=1000) for _ in range(2)] == [0, 0]
+            await world.clock.sleep(51)
+            assert await job_archive.archive.trim(keep, most=1000) == 0
+            await world.clock.sleep(100)
+            assert await job_archive.archive.trim(keep, most=1000) == 5
+            assert world.machine("one").disk.names(ARCHIVE) == []
+
+        world.run(scenario())
+
+
+def test_only_folders_that_have_changed_are_read_for_the_size(
+    job_archive: JobArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    disk = job_archive.runtime.disk
+    status = disk.status
+
+    def look(path: str) -> interface.FileStatus:
+        looked.append(path.removeprefix(f"{ARCHIVE}/"))
+        return status(path)
+
+    async def scenario() -> None:
+        await job_archive.settle()
+        assert await job_archive.trim(25) == 0
+        await job_archive.add(25)
+        monkeypatch.setattr(disk, "status", look)
+        assert await job_archive.trim(26) == 0
+
+    run(job_archive, scenario())
+    assert {path for path in looked if "/" not in path} == {"0", "1", "2"}
+    assert {path for path in looked if "/" in path} == {"0/job-0", *(f"2/job-{number}" for number in range(20, 26))}
+
+
+@pytest.mark.parametrize(
+    ("keep", "before", "remaining"),
+    [
+        (retention.Retention(size=0), 100, ["c"]),
+        (retention.Retention(size=0), 9, ["c"]),
+        (retention.Retention(size=0), 8, ["b", "c"]),
+        (retention.Retention(size=0), 4, ["a", "b", "c"]),
+        (retention.Retention(size=60), 100, ["a", "b", "c"]),
+        (retention.Retention(size=59), 100, ["b", "c"]),
+        (retention.Retention(seconds=150), 100, ["b", "c"]),
+        (retention.Retention(), 100, ["a", "b", "c"]),
+    ],
+)
+def test_sections_of_a_journal_go_that_end_before_a_serial_and_never_the_last(
+    keep: retention.Retention, before: int, remaining: list[str]
+) -> None:
+    with simulated.World(seed=1) as world:
+        disk = world.machine("one").disk
+
+        async def scenario() -> None:
+            await disk.make_directory("/journal")
+            for name, size in (("a", 10), ("b", 20), ("c", 30)):
+                await disk.write(f"/journal/{name}", b"x" * size)
+                await world.clock.sleep(100)
+            paths = {1: "/journal/a", 5: "/journal/b", 9: "/journal/c"}
+            now = disk.status("/journal/b").mtime + 149
+            removed = await retention.prune_sections(disk, paths, keep, before=before, now=now)
+            assert (disk.names("/journal"), removed) == (remaining, 3 - len(remaining))
+
+        world.run(scenario())
