@@ -93,12 +93,14 @@ async def test_without_such_groups_only_the_owner_and_its_group_connect(tmp_path
 
 
 @only_root
-async def test_without_access_lists_the_first_group_connects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("names", [("readers", "administrators"), ("missing", "administrators", "readers")])
+async def test_without_access_lists_the_group_with_the_lowest_number_connects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Sequence[str]
+) -> None:
     def unsupported(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(os, "setxattr", unsupported)
-    names = ("readers", "administrators")
     assert await connect(tmp_path, names, group=READERS, more=[]) == [True, False, None]
     assert await connect(tmp_path, names, group=ADMINISTRATORS, more=[]) is None
 
@@ -114,3 +116,16 @@ def test_a_shared_file_is_readable_by_the_group_and_no_other(tmp_path: Path) -> 
     status = path.stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, READERS, 0o640)
     assert groups.share(str(path), "readers") is False
+
+
+@only_root
+@pytest.mark.parametrize(("group", "mode"), [(READERS, 0o600), (READERS, 0o644), (ADMINISTRATORS, 0o640)])
+def test_a_file_of_the_group_with_another_mode_or_of_another_group_is_changed(
+    tmp_path: Path, group: int, mode: int
+) -> None:
+    path = tmp_path / "users"
+    path.touch()
+    os.chown(path, 0, group)
+    path.chmod(mode)
+    assert groups.share(str(path), "readers") is True
+    assert (path.stat().st_gid, path.stat().st_mode & 0o777) == (READERS, 0o640)

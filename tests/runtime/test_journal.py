@@ -113,3 +113,16 @@ def test_a_machine_has_a_journal_if_it_has_its_socket(
     assert journal.is_available()
     monkeypatch.setattr(journal, "SOCKET", str(tmp_path / "missing"))
     assert not journal.is_available()
+
+
+def test_a_handler_that_is_closed_sends_no_more(
+    receiver: socket.socket, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    monkeypatch.setattr(sys, "stderr", sys.stderr)
+    handler = journal.Handler("gantry-noded", str(tmp_path / "journal"))
+    handler.close()
+    handler.emit(logging.LogRecord("gantry", logging.INFO, __file__, 1, "late message", None, None))
+    assert "late message" in capsys.readouterr().err
+    with pytest.raises(BlockingIOError):
+        receiver.recv(1)

@@ -1,6 +1,7 @@
 """Guests in scopes of systemd: names, commands, and what happens while the scope of an earlier run is still there."""
 
 import asyncio
+import hashlib
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gantry.runtime.real import RealRuntime, scopes
+from gantry.runtime.simulated import World
 
 NAMES = ["web", "web-1.example.org", ".hidden", "a/b", "größe", "a b", "a%b\\c", "x_y:z"]
 
@@ -21,6 +23,13 @@ def test_names_are_escaped_as_systemd_does(name: str) -> None:
     escaped = subprocess.run(["systemd-escape", "--", name], capture_output=True, text=True, check=True).stdout.strip()
     assert scopes.escape(name) == escaped
     assert scopes.unit(name) == f"gantry-guest-{escaped}.scope"
+
+
+def test_a_name_is_cut_only_if_it_is_too_long_for_a_unit() -> None:
+    longest = "a" * scopes.MAX_NAME
+    assert scopes.unit(longest) == f"gantry-guest-{longest}.scope"
+    digest = hashlib.sha256(f"{longest}a".encode()).hexdigest()[:16]
+    assert scopes.unit(f"{longest}a", 2) == f"gantry-guest-{longest}-{digest}:2.scope"
 
 
 def test_very_long_names_have_short_and_different_units() -> None:
@@ -78,6 +87,22 @@ def test_a_guest_gets_a_scope_of_its_own_also_while_the_last_one_is_not_gone(
     assert manager.questions == questions
 
 
+@pytest.mark.parametrize(
+    ("remaining", "questions"), [(9, [FIRST] * 10), (10, [FIRST] * 10 + [SECOND])], ids=["in time", "late"]
+)
+def test_the_scope_of_an_earlier_run_has_a_second_to_go(remaining: int, questions: list[str]) -> None:
+    manager = Manager(remaining)
+    with World(seed=1) as world:
+
+        async def start() -> float:
+            began = world.clock.now()
+            assert await scopes.command("web", ["qemu", "-name", "web"], run=manager) == command(questions[-1])
+            return world.clock.now() - began
+
+        assert world.run(start()) == pytest.approx(remaining * 0.1)
+    assert manager.questions == questions
+
+
 @pytest.mark.parametrize(("processes", "stopped"), [("", [FIRST]), ("17\n", []), (None, [])])
 def test_a_scope_is_stopped_only_if_it_has_no_processes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processes: str | None, stopped: list[str]
@@ -92,6 +117,13 @@ def test_a_scope_is_stopped_only_if_it_has_no_processes(
     manager.group = "/scope"
     assert asyncio.run(scopes.command("web", ["qemu", "-name", "web"], run=manager)) == command(FIRST)
     assert manager.stopped == stopped
+
+
+def test_a_line_of_systemctl_that_is_no_property_does_not_count() -> None:
+    async def answer(words: Sequence[str]) -> bytes:
+        return b"Warning: the unit file changed\n\nControlGroup=/a=b\nLoadState=not-found\n"
+
+    assert asyncio.run(scopes.command("web", ["qemu", "-name", "web"], run=answer)) == command(FIRST)
 
 
 def test_a_guest_without_a_free_scope_gets_the_error_of_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
