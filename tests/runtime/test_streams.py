@@ -428,3 +428,14 @@ async def test_a_handshake_that_is_longer_than_what_the_kernel_takes_at_once_goe
         with await asyncio.to_thread(reception.accept, timeout=50, check=lambda: None) as sender:
             sender.sendall(b"hello")
             await presenting
+
+
+@pytest.mark.parametrize("token", ["t", "to", "tok"])
+async def test_what_follows_the_token_at_once_is_data_of_the_stream(token: str) -> None:
+    listener = await RealRuntime("node1").streams.listen("127.0.0.1", token=token, tls=None)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=60))
+    _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(token.encode() + b"\n" + (5).to_bytes(4) + b"hello" + bytes(4))
+    received = await receiving
+    assert (received.size, received.digest) == (5, hashlib.sha256(b"hello").hexdigest())
+    writer.close()
