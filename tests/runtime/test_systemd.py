@@ -1,10 +1,12 @@
 """What a daemon reports to systemd, over real datagram sockets."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,6 +180,30 @@ def test_a_manager_that_is_away_again_is_logged_again(tmp_path: Path, caplog: py
     with caplog.at_level(logging.WARNING):
         asyncio.run(daemon())
     assert len(caplog.records) == 2
+
+
+def test_a_manager_that_reads_nothing_does_not_stop_the_daemon(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systemd, "SEND_TIMEOUT_SECONDS", 0.01)
+    address = str(tmp_path / "notify")
+
+    def daemon() -> None:
+        systemd.Service({"NOTIFY_SOCKET": address}).status("works")
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, contextlib.ExitStack() as senders:
+        manager.bind(address)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                sender = senders.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+                sender.setblocking(False)
+                sender.sendto(b"STATUS=before", address)
+        works = threading.Thread(target=daemon, daemon=True)
+        with caplog.at_level(logging.WARNING):
+            works.start()
+            works.join(60)
+        assert not works.is_alive()
+    assert [record.getMessage() for record in caplog.records] == ["cannot send STATUS=works to systemd: timed out"]
 
 
 @pytest.mark.parametrize(
