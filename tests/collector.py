@@ -13,7 +13,10 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 
 @dataclass(frozen=True)
 class Span:
-    """A span as it arrived; ids are hexadecimal. ``of_elsewhere`` is whether its parent is of another process."""
+    """A span as it arrived; ids are hexadecimal. ``of_elsewhere`` is whether its parent is of another process.
+
+    ``process`` has the attributes of the process that sent it, ``reason`` is why its work failed.
+    """
 
     service: str
     name: str
@@ -23,6 +26,9 @@ class Span:
     failed: bool
     of_elsewhere: bool
     attributes: dict[str, object]
+    process: dict[str, object]
+    kind: str
+    reason: str
 
 
 @dataclass
@@ -40,12 +46,12 @@ class Collector:
         request = trace_service_pb2.ExportTraceServiceRequest()
         request.ParseFromString(body)
         for process in request.resource_spans:
-            service = _attributes(process.resource.attributes)["service.name"]
+            own = _attributes(process.resource.attributes)
             for scope in process.scope_spans:
                 for span in scope.spans:
                     self.spans.append(
                         Span(
-                            str(service),
+                            str(own["service.name"]),
                             span.name,
                             span.trace_id.hex(),
                             span.span_id.hex(),
@@ -53,6 +59,9 @@ class Collector:
                             span.status.code == span.status.STATUS_CODE_ERROR,
                             bool(span.flags & trace_pb2.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK),
                             _attributes(span.attributes),
+                            own,
+                            trace_pb2.Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_"),
+                            span.status.message,
                         )
                     )
 

@@ -140,3 +140,38 @@ def test_a_collector_that_takes_nothing_costs_spans_and_one_line(
     assert len(lines) == 1
     assert lines[0].startswith("some traces are lost: ")
     assert received.spans == []
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1/traces"])
+def test_a_span_has_its_kind_its_attributes_and_those_of_its_process(received: collector.Collector, path: str) -> None:
+    tracer = record(received.url + path)
+    with traces.installed(tracer), traces.entry("job", {"number": 1}) as job:
+        job.note({"disks": 2})
+        with traces.part("call", kind=traces.Kind.CLIENT), traces.part("work"):
+            pass
+        job.fail("x" * 300)
+    tracer.close()
+    assert [(span.name, span.kind) for span in received.spans] == [
+        ("work", "INTERNAL"),
+        ("call", "CLIENT"),
+        ("job", "SERVER"),
+    ]
+    work, _, ended = received.spans
+    assert (ended.attributes, ended.reason) == ({"number": 1, "disks": 2}, "x" * tracing.REASON_LENGTH)
+    own = {"service.name": "gantry-test", "service.version": "1.0", "host.name": "node1"}
+    assert work.process.items() >= own.items()
+
+
+def test_after_a_minute_it_is_logged_again_that_traces_are_lost(caplog: pytest.LogCaptureFixture) -> None:
+    tracer = record(f"http://127.0.0.1:{ports.free()}")
+    library = logging.getLogger("opentelemetry")
+    with caplog.at_level(logging.WARNING, logger=tracing.__name__):
+        for level, moment in (("INFO", 999.0), ("WARNING", 1000.0), ("ERROR", 1059.0), ("WARNING", 1060.0)):
+            number = getattr(logging, level)
+            library.handle(
+                logging.makeLogRecord({"levelno": number, "created": moment, "msg": f"{moment:.0f}" + "x" * 300})
+            )
+    tracer.close()
+    assert [entry.message for entry in caplog.records if entry.name == tracing.__name__] == [
+        f"some traces are lost: {moment}" + "x" * (tracing.REASON_LENGTH - 4) for moment in (1000, 1060)
+    ]
