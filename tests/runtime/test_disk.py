@@ -152,6 +152,25 @@ async def test_a_file_that_is_closed_finishes_its_write(
     assert path.read_bytes() == b"whole"
 
 
+async def test_an_append_is_not_begun_before_the_one_ahead_is_written(
+    real: disk.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write, overtaken = tmp_path / "log", os.write, threading.Event()
+
+    def slow(descriptor: int, data: bytes) -> int:
+        if data == b"first ":
+            overtaken.wait(0.05)
+        size = write(descriptor, data)
+        overtaken.set()
+        return size
+
+    file = await real.append_file(str(path))
+    monkeypatch.setattr(os, "write", slow)
+    await asyncio.gather(file.append(b"first "), file.append(b"second"))
+    file.close()
+    assert path.read_bytes() == b"first second"
+
+
 def test_free_space_is_what_a_user_may_use_of_all_blocks(real: disk.Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     status = os.statvfs_result((4096, 1024, 1000, 500, 300, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "statvfs", {"/srv": status}.__getitem__)
