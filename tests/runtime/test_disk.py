@@ -84,6 +84,9 @@ async def test_what_is_created_has_its_mode_whatever_the_umask_is(real: disk.Dis
     await real.make_sparse(str(tmp_path / "disk"), 1, mode=0o644)
     await real.write(str(tmp_path / "file"), b"", mode=0o664)
     (await real.append_file(str(tmp_path / "log"), mode=0o646)).close()
+    await real.make_directory(str(tmp_path / "own"))
+    await real.make_sparse(str(tmp_path / "own/disk"), 1)
+    assert [real.status(str(tmp_path / name)).mode for name in ("own", "own/disk")] == [0o750, 0o600]
     names = ("folder", "disk", "file", "log")
     assert [real.status(str(tmp_path / name)).mode for name in names] == [0o755, 0o644, 0o664, 0o646]
 
@@ -118,15 +121,22 @@ async def test_a_directory_that_another_process_creates_meanwhile_is_as_good(
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
-async def test_a_closed_file_leaves_its_thread_to_the_next(real: disk.Disk, tmp_path: Path) -> None:
-    async def append() -> int:
+async def test_a_closed_file_leaves_its_thread_to_the_next(
+    real: disk.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    sync = os.fdatasync
+
+    def noted(descriptor: int) -> None:
+        threads.append(threading.current_thread())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", noted)
+    for _ in range(3):
         file = await real.append_file(str(tmp_path / "log"))
         await file.append(b"line\n")
         file.close()
-        return sum(thread.name.startswith("append") for thread in threading.enumerate())
-
-    first = await append()
-    assert [await append() for _ in range(5)] == [first] * 5
+    assert threads == [threads[0]] * 3
 
 
 async def test_a_file_that_is_closed_finishes_its_write(
