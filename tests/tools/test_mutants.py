@@ -65,6 +65,7 @@ def mutant(new: str) -> mutations.Mutation:
         ("a and b or c", ["a or b or c", "a and b and c"]),
         ("a - b", ["a + b"]),
         ("a += b", ["a -= b"]),
+        ("a ^= b", ["pass"]),
         ("not a", ["a"]),
         ("f(3)", ["pass", "f(4)"]),
         ("await f()", ["pass"]),

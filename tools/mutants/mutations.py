@@ -216,9 +216,12 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        """Swap the operator."""
-        old, new = SWAPS.get(type(node.op), ("", ""))
-        self._swap(node.target, node.value, f"{old}=", f"{new}=")
+        """Swap the operator; leave the statement out if the operator has no opposite."""
+        if type(node.op) in SWAPS:
+            old, new = SWAPS[type(node.op)]
+            self._swap(node.target, node.value, f"{old}=", f"{new}=")
+        else:
+            self._add(node, "pass")
         self.visit(node.value)
 
     def visit_Delete(self, node: ast.Delete) -> None:
