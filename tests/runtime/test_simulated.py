@@ -123,6 +123,24 @@ def test_a_closed_world_has_no_task_of_a_stopped_daemon() -> None:
     assert ended == ["a", "b"]
 
 
+def test_a_world_whose_run_took_too_long_can_be_closed() -> None:
+    ended = list[str]()
+
+    async def daemon(machine: SimulatedRuntime) -> None:
+        try:
+            while True:
+                await machine.clock.sleep(60)
+        finally:
+            await asyncio.sleep(1)
+            ended.append(machine.host)
+
+    with World(seed=1) as world:
+        machine = world.machine("a")
+        with pytest.raises(clock.DeadlockError):
+            world.run(daemon(machine))
+    assert ended == ["a"]
+
+
 def test_a_world_begins_in_the_morning_of_15_january_2027(world: World) -> None:
     begin = datetime.datetime(2027, 1, 15, 8, tzinfo=datetime.UTC)
     assert world.clock.now() == world.machine("one").clock.now() == begin.timestamp()

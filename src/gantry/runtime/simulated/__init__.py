@@ -136,6 +136,8 @@ class World:
         """Cancel all tasks and close the event loop."""
         if self.loop.is_closed():
             return
+        # A run that took too long has reached its deadline.
+        self.loop.deadline = self.loop.time() + clock.LONGEST_RUN_SECONDS
         self.loop.resume_all()
         # A task that ends can begin others: a queue its next job, a server its last message to another.
         while tasks := sorted(asyncio.all_tasks(self.loop), key=hash):
