@@ -377,11 +377,9 @@ class Disk:
             raise files.error(errno.EISDIR, path)
         return node
 
-    def _directory(self, path: str) -> files.Node:
-        node = self._node(path)
-        if not node.directory:
+    def _directory(self, path: str) -> None:
+        if not self._node(path).directory:
             raise files.error(errno.ENOTDIR, path)
-        return node
 
     def _parent(self, path: str) -> None:
         self._directory(files.parent(path))

@@ -138,8 +138,6 @@ class Wires:
         """Let each message between two machines take up to ``seconds`` longer, and half of that at least; 0 ends it."""
         for link in ((first, second), (second, first)):
             self._slow[link] = seconds
-            if not seconds:
-                del self._slow[link]
 
     def is_cut(self, source: str, target: str) -> bool:
         """Return whether every message from one machine to another is lost."""
