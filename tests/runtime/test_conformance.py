@@ -134,6 +134,30 @@ def test_write_all_replaces_the_files_it_can_and_returns_the_errors_by_path(driv
     drive(check)
 
 
+def test_new_files_and_directories_have_the_documented_modes(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk = runtime.disk
+        await disk.write(f"{folder}/file", b"")
+        (await disk.append_file(f"{folder}/journal")).close()
+        await disk.make_sparse(f"{folder}/disk", 1)
+        await disk.make_directory(f"{folder}/directory")
+        disk.lock(f"{folder}/lock").release()
+        modes = {name: disk.status(f"{folder}/{name}").mode for name in disk.names(folder)}
+        assert modes == {"file": 0o640, "journal": 0o640, "disk": 0o600, "directory": 0o750, "lock": 0o640}
+
+    drive(check)
+
+
+def test_a_path_is_resolved_whether_its_parts_exist_or_not(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        real_folder = runtime.disk.resolve(folder)
+        await runtime.disk.make_directory(f"{folder}/directory")
+        for path in ("directory/../file", "missing/../file", "./file", "file"):
+            assert runtime.disk.resolve(f"{folder}/{path}") == f"{real_folder}/file"
+
+    drive(check)
+
+
 def test_sync_accepts_any_path_and_does_not_change_files(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         await runtime.disk.write(f"{folder}/file", b"data", sync=False)
@@ -162,6 +186,7 @@ def test_an_open_file_system_can_be_synced_repeatedly(drive: Drive) -> None:
 def test_missing_files_and_folders_raise_file_not_found(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         disk, missing = runtime.disk, f"{folder}/missing"
+        await disk.write(f"{folder}/file", b"")
         assert not disk.exists(missing)
         looks: list[Callable[[], object]] = [
             lambda: disk.read(missing),
@@ -177,6 +202,7 @@ def test_missing_files_and_folders_raise_file_not_found(drive: Drive) -> None:
             lambda: disk.write(f"{missing}/file", b""),
             lambda: disk.append_file(f"{missing}/file"),
             lambda: disk.rename({missing: f"{folder}/new"}),
+            lambda: disk.rename({f"{folder}/file": f"{missing}/file"}),
             lambda: disk.remove(missing),
             lambda: disk.make_sparse(f"{missing}/file", 1),
         ]
@@ -184,6 +210,7 @@ def test_missing_files_and_folders_raise_file_not_found(drive: Drive) -> None:
             with pytest.raises(FileNotFoundError):
                 await change()
         await disk.remove_tree(missing)
+        assert disk.names(folder) == ["file"]
 
     drive(check)
 
@@ -235,8 +262,12 @@ def test_directories_are_created_with_parents_and_removed_with_content(drive: Dr
         await disk.write(f"{folder}/ab", b"2")
         await disk.remove_tree(f"{folder}/a")
         assert disk.names(folder) == ["ab"]
-        with pytest.raises(OSError):
-            await disk.make_directory(f"{folder}/ab")
+        with pytest.raises(NotADirectoryError):
+            await disk.remove_tree(f"{folder}/ab")
+        for path in ("ab", "ab/c"):
+            with pytest.raises(OSError):
+                await disk.make_directory(f"{folder}/{path}")
+        assert disk.names(folder) == ["ab"]
 
     drive(check)
 
@@ -330,6 +361,8 @@ def test_sparse_file_has_its_size_and_uses_no_space(drive: Drive) -> None:
         assert before - runtime.disk.free_space(folder)[0] < 1 << 34
         with pytest.raises(FileExistsError):
             await runtime.disk.make_sparse(path, 1)
+        await runtime.disk.make_sparse(f"{folder}/disk1", 10)
+        assert runtime.disk.read(f"{folder}/disk1") == bytes(10)
         await runtime.disk.remove(path)
         assert not runtime.disk.exists(path)
 
