@@ -146,6 +146,15 @@ def test_unix_socket_in_use_is_refused_and_its_server_goes_on(drive: Drive) -> N
     drive(check)
 
 
+def test_unix_socket_is_created_only_in_a_directory_that_exists(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        with pytest.raises(FileNotFoundError):
+            await runtime.network.serve_unix(f"{folder}/missing/sock", echo, mode=0o600, limit=1000)
+        assert runtime.disk.names(folder) == []
+
+    drive(check)
+
+
 async def echo_request(request: http_interface.Request) -> http_interface.Response:
     """Echo the request in the answer."""
     text = f"{request.method} {request.path} {request.headers['content-type']} ".encode()

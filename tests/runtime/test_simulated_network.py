@@ -158,3 +158,45 @@ def test_what_a_simulated_machine_cannot_do_is_an_os_error(
         assert caught.value.errno == number
 
     world.run(scenario())
+
+
+@pytest.mark.parametrize("certificate", [b"DER", None])
+def test_a_handler_gets_the_certificate_and_the_headers_of_the_client(world: World, certificate: bytes | None) -> None:
+    requests = list[http_interface.Request]()
+    tls = http_interface.UncheckedContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.certificate = certificate
+
+    async def handler(request: http_interface.Request) -> http_interface.Response:
+        requests.append(request)
+        return http_interface.Response(200, b"", headers={"ETag": "7"})
+
+    async def scenario() -> None:
+        await world.machine("b").network.serve_http("", PORT, handler, tls=tls, body_limit=100)
+        client = world.machine("a").network.http_client(tls=tls)
+        answer = await client.request("PUT", "b", PORT, "/x", body=b"new", timeout=10, headers={"if-match": "6"})
+        assert answer.headers == {"etag": "7"}
+        await client.request("GET", "b", PORT, "/x", timeout=10, headers={"content-type": "text/plain"})
+
+    world.run(scenario())
+    headers = {"host": "b:1811", "content-type": "application/json", "if-match": "6"}
+    assert requests[0] == http_interface.Request("PUT", "/x", b"new", headers, peer_certificate=certificate)
+    assert requests[1].headers == {"host": "b:1811", "content-type": "text/plain"}
+
+
+def test_the_pieces_of_an_answer_have_the_time_limit_of_its_request(world: World) -> None:
+    async def handler(request: http_interface.Request) -> http_interface.Response:
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            yield b"first"
+            await world.clock.sleep(5)
+            yield b"second"
+
+        return http_interface.Response(200, b"", pieces=pieces())
+
+    async def scenario() -> None:
+        await world.machine("b").network.serve_http("", PORT, handler, tls=None, body_limit=100)
+        client = world.machine("a").network.http_client(tls=None)
+        assert (await client.request("GET", "b", PORT, "/", timeout=6)).body == b"firstsecond"
+        with pytest.raises(TimeoutError):
+            await client.request("GET", "b", PORT, "/", timeout=4)
+
+    world.run(scenario())
