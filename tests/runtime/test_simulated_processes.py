@@ -164,7 +164,45 @@ def test_a_tracked_program_survives_the_kill_of_its_daemon_until_the_next_tracks
         assert task.cancelled()
         events.append("track")
         await machine.processes.track("/run")
+        events.append("tracked")
         await machine.processes.track("/run")
+        assert world.clock.monotonic() < 3
 
     world.run(scenario())
-    assert events == (["track", "program ended"] if end == "kill" else ["program ended", "track"])
+    ending = ["track", "program ended", "tracked"] if end == "kill" else ["program ended", "track", "tracked"]
+    assert events == ending
+
+
+def test_a_program_that_is_not_tracked_ends_with_its_daemon(world: World, machine: SimulatedRuntime) -> None:
+    ended = list[float]()
+
+    async def program(call: processes.Invocation) -> commands.Completed:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append(world.clock.monotonic())
+        raise AssertionError
+
+    async def scenario() -> None:
+        machine.processes.programs["/bin/copy"] = program
+        machine.spawn(machine.processes.run(["/bin/copy"]))
+        await world.clock.sleep(1)
+        world.kill("a")
+        await world.clock.sleep(1)
+
+    world.run(scenario())
+    assert ended == [1.0]
+
+
+def test_a_machine_starts_programs_again_after_a_power_loss(world: World, machine: SimulatedRuntime) -> None:
+    async def program(call: processes.Invocation) -> commands.Completed:
+        return commands.Completed(0, b"output", b"")
+
+    async def scenario() -> None:
+        machine.processes.programs["/bin/vm"] = program
+        world.crash("a")
+        await machine.processes.start(["/bin/vm"], environment=None, log="/log")
+        await world.clock.sleep(1)
+        assert machine.disk.read("/log") == b"output"
+
+    world.run(scenario())
