@@ -193,11 +193,15 @@ def test_a_manager_that_reads_nothing_does_not_stop_the_daemon(
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, contextlib.ExitStack() as senders:
         manager.bind(address)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                sender = senders.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-                sender.setblocking(False)
-                sender.sendto(b"STATUS=before", address)
+        is_full = False
+        while not is_full:  # a sender may be full before the manager is
+            sender = senders.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            sender.setblocking(False)
+            is_full = True
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sender.sendto(b"STATUS=before", address)
+                    is_full = False
         works = threading.Thread(target=daemon, daemon=True)
         with caplog.at_level(logging.WARNING):
             works.start()
