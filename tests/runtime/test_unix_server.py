@@ -181,6 +181,27 @@ async def test_no_more_connections_are_refused_at_a_time_than_the_limit_says(
     await server.close()
 
 
+@pytest.mark.parametrize("timeout_seconds", [0.0, 1e6])
+async def test_a_connection_that_is_closed_for_another_in_the_turn_of_its_acceptance_ends(
+    tmp_path: Path, timeout_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_server, "FIRST_TIMEOUT_SECONDS", timeout_seconds)
+    where, loop = str(tmp_path / "socket"), asyncio.get_running_loop()
+    server = unix_server.UnixServer(where, answer, limits.UnixLimits(connections=1, refused=1))
+    await server.start(mode=0o600, limit=1 << 16)
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+    for client in clients:
+        client.setblocking(False)
+        client.connect(where)
+    clients[2].send(b"hello\n")
+    assert await asyncio.wait_for(loop.sock_recv(clients[1], 1), 60) == b""
+    last = b"refused\n" if timeout_seconds else b"hello\n"
+    assert await asyncio.wait_for(loop.sock_recv(clients[2], 100), 60) == last
+    for client in clients:
+        client.close()
+    await server.close()
+
+
 async def test_a_silent_client_makes_room_only_after_it_had_time_for_its_message(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

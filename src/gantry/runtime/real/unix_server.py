@@ -256,6 +256,9 @@ class UnixServer:
         try:
             transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
             connection.transport = transport
+            if connection not in self._connections and connection not in self._refused:
+                transport.abort()  # it was closed for another in the turn of its acceptance
+                return
             await serving.serve(self._handler, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
         finally:
             reader.discard()
