@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import errno
+import gc
+import os
 import socket
+import weakref
 from pathlib import Path
 
 import pytest
@@ -56,6 +59,70 @@ async def test_what_a_handler_raises_is_logged_when_it_happens(
     assert entry.message == f"the handler of {where} failed"
     assert entry.exc_info is not None
     assert str(entry.exc_info[1]) == "b'hello\\n'"
+
+
+async def test_a_handler_gets_the_part_of_a_message_that_its_client_has_sent_before_its_end(tmp_path: Path) -> None:
+    partial = asyncio.get_running_loop().create_future()
+
+    async def read(reader: bytestream.Reader, _: bytestream.Writer) -> None:
+        try:
+            await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            partial.set_result(error.partial)
+
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, read, FEW)
+    await server.start(mode=0o600, limit=1 << 16)
+    _, writer = await begin(where, b"hel")
+    writer.close()
+    assert await asyncio.wait_for(partial, 60) == b"hel"
+    await server.close()
+
+
+async def test_a_server_that_closes_ends_its_handlers_and_waits_for_them(tmp_path: Path) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait(reader: bytestream.Reader, _: bytestream.Writer) -> None:
+        begun.set()
+        try:
+            await reader.readuntil(b"\n")
+        finally:
+            await asyncio.sleep(0)
+            ended.set()
+
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, wait, FEW)
+    await server.start(mode=0o600, limit=1 << 16)
+    other = tmp_path / "other"
+    other.hardlink_to(where)
+    reader, writer = await asyncio.open_unix_connection(where)
+    await asyncio.wait_for(begun.wait(), 60)
+    await server.close()
+    assert ended.is_set()
+    assert await line(reader) == b""
+    for path, error in ((where, FileNotFoundError), (str(other), ConnectionRefusedError)):
+        with pytest.raises(error):
+            await asyncio.open_unix_connection(path)
+    await server.close()
+    reference = weakref.ref(server)
+    del server
+    gc.collect()
+    assert reference() is None  # so the loop has no timer of it
+    writer.close()
+
+
+async def test_a_handler_may_close_its_server(tmp_path: Path) -> None:
+    where = str(tmp_path / "socket")
+
+    async def end(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
+        message = await reader.readuntil(b"\n")
+        await server.close()
+        writer.write(message)
+        await writer.drain()
+
+    server = unix_server.UnixServer(where, end, FEW)
+    await server.start(mode=0o600, limit=1 << 16)
+    assert await asyncio.wait_for(ask(where), 60) == b"hello\n"
 
 
 async def test_each_of_many_clients_at_one_moment_gets_an_answer_or_a_refusal(path: str) -> None:
@@ -123,6 +190,73 @@ async def test_a_user_beyond_its_share_closes_its_own_idle_connection_and_no_oth
     await server.close()
 
 
+async def test_a_full_server_closes_an_idle_connection_of_a_user_before_one_of_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = iter([unix_server.ROOT, 1, 2])
+    monkeypatch.setattr(unix_server, "_user_of", lambda _: next(users))
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, converse, limits.UnixLimits(connections=2))
+    await server.start(mode=0o600, limit=1 << 16)
+    of_root, of_user, newcomer = [await ask_once(where) for _ in range(3)]
+    assert await line(of_user[0]) == b""
+    of_root[1].write(b"hello again\n")
+    assert await line(of_root[0]) == b"12\n"
+    for _, writer in (of_root, of_user, newcomer):
+        writer.close()
+    await server.close()
+
+
+async def test_a_full_server_closes_a_connection_without_a_request_before_an_older_idle_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix_server, "FIRST_TIMEOUT_SECONDS", 0.0)
+    where = str(tmp_path / "socket")
+    server = unix_server.UnixServer(where, converse, limits.UnixLimits(connections=2))
+    await server.start(mode=0o600, limit=1 << 16)
+    idle, silent = await ask_once(where), await asyncio.open_unix_connection(where)
+    newcomer = await ask_once(where)
+    assert await line(silent[0]) == b""
+    idle[1].write(b"hello again\n")
+    assert await line(idle[0]) == b"12\n"
+    for _, writer in (idle, silent, newcomer):
+        writer.close()
+    await server.close()
+
+
+async def test_the_connections_that_a_user_still_has_count_when_another_one_of_them_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    users = iter([7] * 5)
+    monkeypatch.setattr(unix_server, "_user_of", lambda _: next(users))
+    where, may_end = str(tmp_path / "socket"), asyncio.Semaphore(0)
+
+    async def work(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
+        try:
+            message = await reader.readuntil(b"\n")
+            writer.write(b"begun\n")
+            await may_end.acquire()
+        except bytestream.RefusedError:
+            message = b"refused\n"
+        writer.write(message)
+        await writer.drain()
+
+    server = unix_server.UnixServer(where, work, limits.UnixLimits(per_user=3))
+    await server.start(mode=0o600, limit=1 << 16)
+    clients = [await begin(where, b"%d\n" % number) for number in range(3)]
+    for reader, _ in clients:
+        assert await line(reader) == b"begun\n"
+    may_end.release()
+    assert await asyncio.wait_for(clients[0][0].read(), 60) == b"0\n"
+    clients += [await begin(where, b"%d\n" % number) for number in range(3, 5)]
+    assert [await line(reader) for reader, _ in clients[3:]] == [b"begun\n", b"refused\n"]
+    (entry,) = caplog.records
+    assert entry.getMessage() == f"a connection to {where}: user 7 has too many connections: the limit is 3"
+    for _, writer in clients:
+        writer.close()
+    await server.close()
+
+
 async def ask_once(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return a connection that has had its answer."""
     reader, writer = await begin(path, b"hello\n")
@@ -170,7 +304,9 @@ async def test_no_more_connections_are_refused_at_a_time_than_the_limit_says(
     where = str(tmp_path / "socket")
     server = unix_server.UnixServer(where, answer, limits.UnixLimits(connections=2, refused=3))
     await server.start(mode=0o600, limit=1 << 16)
-    silent = [await asyncio.open_unix_connection(where) for _ in range(6)]
+    silent = [await asyncio.open_unix_connection(where) for _ in range(2)]
+    assert await ask(where) == b"refused\n"
+    silent += [await asyncio.open_unix_connection(where) for _ in range(4)]
     # The oldest of those above the limits ends without an answer; the others wait for their message.
     assert await silent[2][0].read() == b""
     assert await ask(where) == b"refused\n"
@@ -340,9 +476,52 @@ async def test_messages_that_are_not_complete_count_together_and_are_released(tm
             if answer is not refused:
                 writer.write(b"\n")
                 assert await answer == b"%d\n" % (size + 1)
+        _, gone = await begin(where, b"x" * size)
+        connections += [await ask_once(where)]  # so the server has read all that was sent before
+        gone.close()
+        connections += [await ask_once(where) for _ in range(2)]
         # One alone may have as many as all together, if theirs is released.
         alone = await begin(where, b"x" * (2 * size + 1) + b"\n")
         assert await line(alone[0]) == b"%d\n" % (2 * size + 2)
+        alone[1].write(b"x" * (2 * size + 2) + b"\n")
+        assert await line(alone[0]) == b"too many bytes of messages are in memory\n"
         for _, writer in (*connections, alone):
             writer.close()
+    await server.close()
+
+
+async def test_of_the_large_messages_the_one_that_began_first_is_refused_and_counts_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where, size = str(tmp_path / "socket"), 2 * unix_server.SMALL_MESSAGE_BYTES
+
+    async def stay(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
+        await converse(reader, writer)
+        await asyncio.Event().wait()
+
+    server = unix_server.UnixServer(where, stay, limits.UnixLimits(message_bytes=2 * size - 1))
+    await server.start(mode=0o600, limit=4 * size)
+    second = await ask_once(where)
+    first = await begin(where, b"x" * size)
+    small = await ask_once(where)  # so the server has read all that was sent before
+    second[1].write(b"x" * size)
+    assert await line(first[0]) == b"too many bytes of messages are in memory\n"
+    second[1].write(b"\n")
+    assert await line(second[0]) == b"%d\n" % (size + 1)
+    (entry,) = caplog.records
+    assert entry.getMessage() == f"a message of user {os.getuid()} to {where}: too many bytes of messages are in memory"
+    for _, writer in (first, second, small):
+        writer.close()
+    await server.close()
+
+
+async def test_a_message_that_is_not_large_is_not_refused_for_the_memory_of_all(tmp_path: Path) -> None:
+    where, size = str(tmp_path / "socket"), unix_server.SMALL_MESSAGE_BYTES
+    server = unix_server.UnixServer(where, converse, limits.UnixLimits(message_bytes=size - 1))
+    await server.start(mode=0o600, limit=4 * size)
+    reader, writer = await begin(where, b"x" * (size - 1) + b"\n")
+    assert await line(reader) == b"%d\n" % size
+    writer.write(b"x" * size + b"\n")
+    assert await line(reader) == b"too many bytes of messages are in memory\n"
+    writer.close()
     await server.close()
