@@ -57,13 +57,17 @@ async def test_a_peer_beyond_its_share_loses_its_own_oldest_connection(open_conn
 
 
 async def test_a_full_server_closes_the_oldest_stranger_of_the_peer_that_has_most(
-    open_connections: OpenConnections,
+    open_connections: OpenConnections, caplog: pytest.LogCaptureFixture
 ) -> None:
     open_connections.open("b")
     first, *_ = (open_connections.open("a") for _ in range(3))
     newcomer = open_connections.open("c")
     assert open_connections.ended == [first]
     assert not newcomer.refusal
+    (entry,) = caplog.records
+    assert entry.getMessage() == (
+        "a connection of a is closed to make room for another: it waited 6.0 s for its headers"
+    )
 
 
 async def test_known_clients_do_not_make_room_for_strangers(open_connections: OpenConnections) -> None:
@@ -85,6 +89,7 @@ async def test_a_client_that_is_not_known_any_more_makes_room(open_connections: 
 
 
 async def test_a_long_idle_connection_of_a_known_client_makes_room(open_connections: OpenConnections) -> None:
+    open_connections.now = 1000.0
     idle = open_connections.open("a", connections.State.IDLE)
     open_connections.connections.recognize(idle)
     for peer in "bcdef":
@@ -93,6 +98,20 @@ async def test_a_long_idle_connection_of_a_known_client_makes_room(open_connecti
     open_connections.now += connections.DISPLACEABLE_IDLE_SECONDS
     assert open_connections.open("h").refusal == 0
     assert open_connections.ended == [idle]
+
+
+async def test_of_the_known_clients_the_one_that_is_idle_for_longest_makes_room(
+    open_connections: OpenConnections,
+) -> None:
+    idle = [open_connections.open(peer, connections.State.IDLE) for peer in "abcd"]
+    for connection in idle:
+        open_connections.connections.recognize(connection)
+    open_connections.connections.enter(idle[0], connections.State.IDLE)
+    for peer in "ef":
+        open_connections.connections.recognize(open_connections.open(peer))
+    open_connections.now += connections.DISPLACEABLE_IDLE_SECONDS
+    assert open_connections.open("g").refusal == 0
+    assert open_connections.ended == [idle[1]]
 
 
 async def test_requests_in_work_do_not_make_room(open_connections: OpenConnections) -> None:
@@ -197,6 +216,16 @@ async def test_a_process_without_descriptors_closes_a_quarter_and_those_that_hav
     assert open_connections.ended[3:] == [silent[3], begun[0]]
 
 
+async def test_a_process_without_descriptors_closes_connections_that_have_just_begun(
+    open_connections: OpenConnections,
+) -> None:
+    first, second = (open_connections.arrive(peer) for peer in "ab")
+    begun = [open_connections.connections.begin(connections.State.HEADERS) for _ in range(2)]
+    assert {*begun} == {first, second}
+    open_connections.connections.displace_some()
+    assert open_connections.ended == [begun[0]]
+
+
 async def test_all_connections_count_for_the_quarter_that_is_closed() -> None:
     open_connections = OpenConnections()
     for _ in range(3):
@@ -214,12 +243,43 @@ async def test_a_few_handshakes_go_on_at_a_time_and_all_clients_have_their_turn(
     for _ in range(100):
         open_connections.arrive("a")
     under_way: list[connections.Connection] = []
-    for _ in range(100):
+    for number in range(100):
         while connection := open_connections.connections.begin(connections.State.HANDSHAKE):
             under_way.append(connection)
-        assert 0 < len(under_way) <= connections.HANDSHAKES
+        assert len(under_way) == min(connections.HANDSHAKES, 100 - number)
         open_connections.connections.enter(under_way.pop(), connections.State.HEADERS)
     assert not open_connections.connections.has_waiting()
+    assert open_connections.ended == []
+
+
+async def test_a_peer_with_its_share_does_not_pass_another_that_waits_for_a_handshake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "HANDSHAKES", 1)
+    open_connections = OpenConnections(limits.HttpLimits(per_peer=3))
+    for _ in range(3):
+        open_connections.open("a", connections.State.IDLE)
+    open_connections.open("b", connections.State.HANDSHAKE)
+    newcomer = open_connections.arrive("c")
+    open_connections.arrive("a")
+    assert open_connections.connections.begin(connections.State.HANDSHAKE) is None
+    assert open_connections.ended == []
+    open_connections.now += connections.SILENCE_TIMEOUT_SECONDS
+    assert open_connections.connections.begin(connections.State.HANDSHAKE) is newcomer
+    assert [each.peer for each in open_connections.ended] == ["b"]
+
+
+async def test_a_handshake_that_ends_with_its_connection_makes_room_for_another_one(
+    open_connections: OpenConnections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HANDSHAKES", 1)
+    complete, under_way = open_connections.open("a"), open_connections.open("b", connections.State.HANDSHAKE)
+    waiting = {open_connections.arrive("c"), open_connections.arrive("d")}
+    open_connections.connections.remove(complete)
+    assert open_connections.connections.begin(connections.State.HANDSHAKE) is None
+    open_connections.connections.remove(under_way)
+    assert open_connections.connections.begin(connections.State.HANDSHAKE) in waiting
+    assert open_connections.connections.begin(connections.State.HANDSHAKE) is None
     assert open_connections.ended == []
 
 
@@ -240,6 +300,61 @@ async def test_of_too_many_connections_that_have_not_begun_the_oldest_without_a_
     assert complete not in open_connections.ended
 
 
+async def test_of_too_many_connections_that_have_not_begun_the_peer_with_most_loses_its_oldest() -> None:
+    open_connections = OpenConnections(arrivals=3)
+    silent = [open_connections.arrive(peer, complete=False) for peer in "abb"]
+    open_connections.arrive("c", complete=False)
+    assert open_connections.ended == [silent[1]]
+
+
+async def test_the_end_of_a_connection_counts_once_and_only_if_it_has_begun(open_connections: OpenConnections) -> None:
+    first, *_ = (open_connections.open(peer, connections.State.WORK) for peer in "abcd")
+    for connection in (open_connections.arrive("e", complete=False), first, first):
+        open_connections.connections.remove(connection)
+    newcomer, waiting = open_connections.arrive("f"), open_connections.arrive("g")
+    begun = [open_connections.connections.begin(connections.State.HEADERS) for _ in range(2)]
+    assert {*begun} < {newcomer, waiting, None}
+    assert None in begun
+
+
+async def test_a_connection_that_has_ended_has_no_turn_when_its_message_is_complete(
+    open_connections: OpenConnections,
+) -> None:
+    connection = open_connections.arrive("a", complete=False)
+    open_connections.connections.remove(connection)
+    open_connections.connections.complete(connection)
+    assert not open_connections.connections.has_waiting()
+    assert open_connections.connections.begin(connections.State.HEADERS) is None
+    assert list(open_connections.connections) == []
+
+
+async def test_the_wait_for_a_turn_begins_with_the_complete_message(open_connections: OpenConnections) -> None:
+    for _ in range(3):
+        open_connections.open("a", connections.State.WORK)
+    connection = open_connections.arrive("a", complete=False)
+    open_connections.now += connections.TURN_SECONDS + 1
+    assert not open_connections.connections.has_waiting()
+    open_connections.connections.complete(connection)
+    assert open_connections.connections.has_waiting()
+    assert connection.state is connections.State.TURN
+    assert open_connections.connections.begin(connections.State.HEADERS) is None
+    open_connections.now += connections.TURN_SECONDS + 1
+    assert open_connections.connections.begin(connections.State.HEADERS) is connection
+    assert connection.refusal == 429
+
+
+async def test_of_several_peers_a_refusal_goes_to_the_one_that_has_waited_longest() -> None:
+    open_connections = OpenConnections(limits.HttpLimits(connections=1))
+    open_connections.open("a", connections.State.WORK)
+    waiting = []
+    for peer in "bcd":
+        waiting.append(open_connections.arrive(peer))
+        open_connections.now += 0.1
+    open_connections.now += connections.TURN_SECONDS
+    assert open_connections.connections.begin(connections.State.HEADERS) is waiting[0]
+    assert waiting[0].refusal == 503
+
+
 async def test_a_refusal_goes_to_the_connection_that_has_waited_longest(open_connections: OpenConnections) -> None:
     for _ in range(3):
         open_connections.open("a", connections.State.WORK)
@@ -251,6 +366,35 @@ async def test_a_refusal_goes_to_the_connection_that_has_waited_longest(open_con
     assert open_connections.connections.begin(connections.State.HEADERS) is first
     assert open_connections.connections.begin(connections.State.HEADERS) is None
     assert (first.refusal, second.refusal) == (429, 0)
+
+
+async def test_a_connection_waits_longer_for_its_turn_while_another_may_have_to_make_room(
+    open_connections: OpenConnections,
+) -> None:
+    for _ in range(2):
+        open_connections.open("a", connections.State.WORK)
+    free = open_connections.open("a")
+    connection = open_connections.arrive("a")
+    open_connections.now += connections.TURN_SECONDS + 0.1
+    assert open_connections.connections.begin(connections.State.HEADERS) is None
+    open_connections.now += connections.SILENCE_TIMEOUT_SECONDS
+    assert open_connections.connections.begin(connections.State.HEADERS) is connection
+    assert (connection.refusal, open_connections.ended) == (0, [free])
+
+
+@pytest.mark.parametrize(("limit", "number"), [(1, 1), (20, 2), (29, 2), (10_000, connections.COURTESY)])
+async def test_a_tenth_of_the_limit_and_no_more_than_the_courtesy_are_refused_at_a_time(
+    limit: int, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_connections = OpenConnections(limits.HttpLimits(connections=limit, per_peer=1))
+    open_connections.open("a", connections.State.WORK)
+    waiting = [open_connections.arrive("a") for _ in range(number + 1)]
+    open_connections.now += connections.MAX_TURN_SECONDS + 1
+    begun = [open_connections.connections.begin(connections.State.HEADERS) for _ in waiting]
+    assert begun == [*waiting[:number], None]
+    assert open_connections.ended == []
+    refused = "a connection of a is refused with status 429: the server has 1 connections, 1 of this address"
+    assert caplog.records[0].getMessage() == refused
 
 
 async def test_a_refused_client_that_is_about_to_read_its_answer_is_not_cut_off(
@@ -277,7 +421,17 @@ async def test_requests_of_one_peer_leave_room_for_others(open_connections: Open
     assert open_connections.connections.begin_work(second) == 0
 
 
+async def test_the_end_of_a_request_makes_room_for_one_of_its_peer() -> None:
+    open_connections = OpenConnections(limits.HttpLimits(requests_per_peer=2))
+    connection = open_connections.open("a")
+    statuses = [open_connections.connections.begin_work(connection) for _ in range(3)]
+    assert statuses == [0, 0, 429]
+    open_connections.connections.end_work(connection)
+    assert [open_connections.connections.begin_work(connection) for _ in range(2)] == [0, 429]
+
+
 async def test_each_state_has_its_time_limit(open_connections: OpenConnections) -> None:
+    open_connections.now = 1000.0
     waiting, idle, working = (
         open_connections.open("a"),
         open_connections.open("b", connections.State.IDLE),
@@ -288,6 +442,7 @@ async def test_each_state_has_its_time_limit(open_connections: OpenConnections) 
     open_connections.now += 50
     assert list(open_connections.connections.late()) == [waiting, idle]
     working.stalled = open_connections.now
+    assert list(open_connections.connections.late()) == [waiting, idle]
     open_connections.now += SMALL.stall_seconds + 1
     assert working in open_connections.connections.late()
 
