@@ -27,13 +27,18 @@ class AcceptedConnection:
 
     def __init__(self, *, encrypted: bool) -> None:
         self.complete = asyncio.Event()
+        self.completions = 0
         self.ended = asyncio.Event()
-        self.arrivals = arrivals.Arrivals(lambda _: self.complete.set(), self.end, encrypted=encrypted)
+        self.arrivals = arrivals.Arrivals(self.note_complete, self.end, encrypted=encrypted)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.client = socket.create_connection(listener.getsockname())
             self.accepted, _ = listener.accept()
         self.accepted.setblocking(False)
         self.connection = connections.Connection("127.0.0.1", 0.0, close=lambda: None)
+
+    def note_complete(self, _: connections.Connection) -> None:
+        self.completions += 1
+        self.complete.set()
 
     def end(self, connection: connections.Connection) -> None:
         self.arrivals.drop(connection)
@@ -97,6 +102,44 @@ async def test_a_message_that_came_with_the_connection_is_complete_at_once(
     await accepted_connection.received()
     await accepted_connection.add()
     assert accepted_connection.complete.is_set()
+    assert not asyncio.get_running_loop().remove_reader(accepted_connection.accepted.fileno())
+
+
+async def test_a_message_of_which_a_part_came_with_the_connection_is_waited_for(
+    accepted_connection: AcceptedConnection,
+) -> None:
+    whole = message(accepted_connection)
+    accepted_connection.client.sendall(whole[:-1])
+    await accepted_connection.received()
+    await accepted_connection.add()
+    assert not accepted_connection.complete.is_set()
+    accepted_connection.client.sendall(whole[-1:])
+    await until(accepted_connection.complete)
+
+
+async def test_a_client_that_disconnected_before_its_acceptance_is_noticed_at_once(
+    accepted_connection: AcceptedConnection,
+) -> None:
+    accepted_connection.client.close()
+    number = accepted_connection.accepted.fileno()
+    await accepted_connection.add()
+    assert accepted_connection.ended.is_set()
+    assert accepted_connection.accepted.fileno() == -1
+    assert not asyncio.get_running_loop().remove_reader(number)
+
+
+@pytest.mark.parametrize("all_at_once", [False, True])
+async def test_a_connection_that_is_closed_is_not_watched_any_more(
+    accepted_connection: AcceptedConnection, all_at_once: bool
+) -> None:
+    await accepted_connection.add()
+    number = accepted_connection.accepted.fileno()
+    if all_at_once:
+        accepted_connection.arrivals.close()
+    else:
+        accepted_connection.arrivals.drop(accepted_connection.connection)
+    assert accepted_connection.accepted.fileno() == -1
+    assert not asyncio.get_running_loop().remove_reader(number)
 
 
 async def test_a_message_that_comes_byte_by_byte_is_complete_with_its_last_byte_and_remains_unread(
@@ -107,13 +150,30 @@ async def test_a_message_that_comes_byte_by_byte_is_complete_with_its_last_byte_
     accepted_connection.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for number in range(len(whole) - 1):
         accepted_connection.client.sendall(whole[number : number + 1])
-        await asyncio.sleep(0)
+        for _ in range(2):  # the loop looks at what has arrived after the first turn of this task
+            await asyncio.sleep(0)
     assert not accepted_connection.complete.is_set()
     accepted_connection.client.sendall(whole[-1:])
     await until(accepted_connection.complete)
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert accepted_connection.completions == 1
     accepted = accepted_connection.arrivals.take(accepted_connection.connection)
     with accepted:
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
         assert accepted.recv(1 << 16) == whole
+
+
+async def test_a_message_that_came_after_the_connection_is_complete_once(
+    accepted_connection: AcceptedConnection,
+) -> None:
+    await accepted_connection.add()
+    accepted_connection.client.sendall(message(accepted_connection))
+    await until(accepted_connection.complete)
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert accepted_connection.completions == 1
+    assert not asyncio.get_running_loop().remove_reader(accepted_connection.accepted.fileno())
 
 
 async def test_a_client_that_disconnects_before_its_first_byte_is_noticed(
