@@ -493,24 +493,27 @@ async def test_messages_that_are_not_complete_count_together_and_are_released(tm
 async def test_of_the_large_messages_the_one_that_began_first_is_refused_and_counts_no_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    where, size = str(tmp_path / "socket"), 2 * unix_server.SMALL_MESSAGE_BYTES
+    where, part = str(tmp_path / "socket"), b"x" * (2 * unix_server.SMALL_MESSAGE_BYTES)
 
     async def stay(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         await converse(reader, writer)
         await asyncio.Event().wait()
 
-    server = unix_server.UnixServer(where, stay, limits.UnixLimits(message_bytes=2 * size - 1))
-    await server.start(mode=0o600, limit=4 * size)
-    second = await ask_once(where)
-    first = await begin(where, b"x" * size)
-    small = await ask_once(where)  # so the server has read all that was sent before
-    second[1].write(b"x" * size)
+    server = unix_server.UnixServer(where, stay, limits.UnixLimits(message_bytes=4 * len(part) - 1))
+    await server.start(mode=0o600, limit=4 * len(part))
+    third, second, first = [await ask_once(where) for _ in range(3)]
+    small = []
+    for _, writer in (first, second, first):
+        writer.write(part)
+        small.append(await ask_once(where))  # so the server has read all that was sent before
+    third[1].write(part)
     assert await line(first[0]) == b"too many bytes of messages are in memory\n"
-    second[1].write(b"\n")
-    assert await line(second[0]) == b"%d\n" % (size + 1)
+    for reader, writer in (second, third):
+        writer.write(b"\n")
+        assert await line(reader) == b"%d\n" % (len(part) + 1)
     (entry,) = caplog.records
     assert entry.getMessage() == f"a message of user {os.getuid()} to {where}: too many bytes of messages are in memory"
-    for _, writer in (first, second, small):
+    for _, writer in (first, second, third, *small):
         writer.close()
     await server.close()
 
