@@ -120,6 +120,22 @@ async def test_headers_that_are_too_long_are_answered_in_whatever_parts_they_com
         await asyncio.sleep(0)
     async with asyncio.timeout(60):
         assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readline() == b"the headers of the request have more than 65536 bytes\n"
+    writer.close()
+    await server.close()
+
+
+async def test_a_request_that_is_not_valid_http_is_answered_and_ends_its_connection() -> None:
+    server, port = await serve(hello, limits.HttpLimits())
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / SMTP/1.1\r\n\r\n")
+    async with asyncio.timeout(60):
+        answer = await reader.read()
+    headers, _, body = answer.partition(b"\r\n\r\n")
+    assert headers.partition(b" ")[2].startswith(b"400 Bad Request\r\n")
+    assert b"\r\nContent-Type: text/plain" in headers
+    assert body == b"the request is not valid HTTP\n"
     writer.close()
     await server.close()
 
