@@ -118,11 +118,12 @@ async def test_a_request_above_a_limit_is_refused_while_the_one_in_work_goes_on(
 
 
 async def test_a_request_that_arrives_while_the_server_closes_is_refused(port: int) -> None:
-    closing, may_end = asyncio.Event(), asyncio.Event()
+    at_work, closing, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def hold(request: http_interface.Request) -> http_interface.Response:
         if request.method == "POST":
             try:
+                at_work.set()
                 await asyncio.Event().wait()
             finally:
                 closing.set()
@@ -133,9 +134,7 @@ async def test_a_request_that_arrives_while_the_server_closes_is_refused(port: i
     reader, writer = await send(port, GET)
     await read(reader, b"hello")
     _, other_writer = await send(port, POST)
-    async with asyncio.timeout(60):
-        while not any(each.state is connections.State.WORK for each in server.connections):  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await asyncio.wait_for(at_work.wait(), 60)
     ending = asyncio.ensure_future(server.close())
     await asyncio.wait_for(closing.wait(), 60)
     writer.write(GET)
