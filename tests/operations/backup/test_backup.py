@@ -124,6 +124,35 @@ async def test_what_the_opcode_says_counts_more_than_the_export(lab: build.Memor
     assert (rename_call.old, rename_call.instance.name) == ("vm1", "vm2")
 
 
+@pytest.mark.parametrize("default", [0, 32, 128])
+async def test_a_disk_without_a_size_has_that_of_the_export_whatever_the_clusters_default_is(
+    lab: build.MemoryCluster, default: int
+) -> None:
+    lab.put(msgspec.structs.replace(lab.state.the_cluster, default_disk_size=default))
+    await lab.run(EXPORT)
+    again = msgspec.structs.replace(IMPORT, instance_name="vm2", src_path="vm1")
+    await lab.run(msgspec.structs.replace(again, disks=(opcodes.DiskSpec(), opcodes.DiskSpec(size=8))))
+    assert [disk.size for disk in vm(lab, "vm2").disks] == [64, 8]
+    more = msgspec.structs.replace(again, instance_name="vm3", disks=(opcodes.DiskSpec(), opcodes.DiskSpec()))
+    if default:
+        await lab.run(more)
+        assert [disk.size for disk in vm(lab, "vm3").disks] == [64, default]
+    else:
+        with pytest.raises(errors.InvalidError, match="disk 1 has no size, and the cluster has no default"):
+            await lab.run(more)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [((32,), "disk 0 had 64 MiB when it was exported, 32 MiB is too small"), ((64, 0), "disk 1: size 0 is not above")],
+)
+async def test_a_disk_that_is_too_small_is_refused(lab: build.MemoryCluster, sizes: tuple[int, ...], text: str) -> None:
+    await lab.run(EXPORT)
+    disks = tuple(opcodes.DiskSpec(size=size) for size in sizes)
+    with pytest.raises(errors.InvalidError, match=text):
+        await lab.run(msgspec.structs.replace(IMPORT, instance_name="vm2", src_path="vm1", disks=disks))
+
+
 async def test_a_dump_with_another_checksum_is_named(lab: build.MemoryCluster) -> None:
     await lab.run(EXPORT)
     await lab.run(opcodes.InstanceRemove(instance_name="vm1"))

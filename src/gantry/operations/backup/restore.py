@@ -95,11 +95,10 @@ async def _explain(environment: base.Environment, export: Source, index: int) ->
 def completed(op: opcodes.InstanceCreate, content: manifest.Export) -> opcodes.InstanceCreate:
     """Return the opcode completed from the export; raises InvalidError if the disks are too few or too small."""
     same = op.instance_name == content.instance
-    disks = op.disks or tuple(
+    disks = _requested(op.disks, content) or tuple(
         opcodes.DiskSpec(size=dump.size, mode="ro" if dump.mode == "ro" else "rw", name=dump.name or None)
         for dump in content.dumps
     )
-    _check_disks(disks, content)
     hypervisor = op.hypervisor or content.hypervisor
     return structs.replace(
         op,
@@ -121,15 +120,21 @@ def _backend(content: manifest.Export, op: opcodes.InstanceCreate) -> dict[str, 
     return {name: value for name, value in content.beparams.items() if name not in replaced}
 
 
-def _check_disks(disks: tuple[opcodes.DiskSpec, ...], content: manifest.Export) -> None:
-    if len(disks) < len(content.dumps):
+def _requested(disks: tuple[opcodes.DiskSpec, ...], content: manifest.Export) -> tuple[opcodes.DiskSpec, ...]:
+    """Return requested disks, those without a size with that of the export; InvalidError for too few or too small."""
+    if disks and len(disks) < len(content.dumps):
         raise errors.InvalidError(
             f"the export has {len(content.dumps)} disks, the request only {len(disks)}", hint="omit --disk"
         )
-    for index, (disk, dump) in enumerate(zip(disks, content.dumps, strict=False)):
-        size = parameters.size(disk.size) if disk.size != "auto" else dump.size
+    sized = [
+        structs.replace(disk, size=dump.size) if disk.size == "auto" else disk
+        for disk, dump in zip(disks, content.dumps, strict=False)
+    ]
+    for index, (disk, dump) in enumerate(zip(sized, content.dumps, strict=False)):
+        size = parameters.size(disk.size)
         if size < dump.size:
             raise errors.InvalidError(f"disk {index} had {dump.size} MiB when it was exported, {size} MiB is too small")
+    return (*sized, *disks[len(sized) :])
 
 
 def _nic(spec: opcodes.NicSpec, *, same: bool) -> opcodes.NicSpec:
