@@ -3,7 +3,7 @@
 ``outcome`` calls ``check`` when the cluster has settled.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from gantry.model import instance
 from gantry.rpc import calls
@@ -78,9 +78,21 @@ class NodeDisks:
         """Return the names of the instances of which a disk like this may be left over."""
         return self._loose if part.startswith(STORAGE) else self._untidy
 
+    def _not_renamed(self, expected: Mapping[str, instance.Instance | None], present: Iterable[str]) -> dict[str, str]:
+        """Return the files that have their former place, by the present one: the job that should rename them failed."""
+        files = {part.rpartition("/")[2]: part for part in present if part.startswith(STORAGE)}
+        former = {
+            part: files.get(part.rpartition("/")[2])
+            for part, vm in expected.items()
+            if vm and vm.name in self._untidy and part.startswith(STORAGE)
+        }
+        return {part: file for part, file in former.items() if file and file != part}
+
     def _check_machine(self, name: str) -> None:
         expected, present = dict(self._expected(name)), self._on_disk(name)
         left_over = {part for part, owner in present.items() if owner in self._left_over_of(part)}
+        elsewhere = self._not_renamed(expected, present)
+        left_over |= set(elsewhere.values())
         uuid, abandoned = self._state.names.get(("nodes", name), ""), self._left_behind.things
         strange = sorted(
             part
@@ -90,7 +102,7 @@ class NodeDisks:
         if strange:
             raise Violation(DISKS, f"no disks on {name} without an owner", strange[0])
         # An acknowledged creation guarantees the disks; an loose creation was not acknowledged.
-        created = {part for part, vm in expected.items() if vm and self._known(vm, facts.THERE)}
+        created = {part for part, vm in expected.items() if vm and self._known(vm, facts.THERE)} - elsewhere.keys()
         if lost := created - present.keys():
             raise Violation(DISKS, f"a disk on {name}: {min(lost)}", "there is none")
 
