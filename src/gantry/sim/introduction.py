@@ -4,16 +4,19 @@ A node that was away while the candidates changed believes a majority of those t
 still, nobody can introduce the master, and the file with the keys is copied from another node.
 """
 
-from gantry.lib_files import ssconf
+from collections.abc import Iterable
+
+from gantry.lib_files import ssconf as ssconf_file
 from gantry.sim import cluster, story
+from gantry.state.objects import ssconf
 
-PATH = ssconf.path(cluster.FOLDERS.ssconf, ssconf.MASTERS)
+PATH = ssconf_file.path(cluster.FOLDERS.ssconf, ssconf_file.MASTERS)
 
 
-async def copy_keys(lab: cluster.SimulatedCluster, name: str, *, run_story: story.Story) -> None:
-    """Copy the keys of the candidates from the leader's machine to a node."""
+async def copy_keys(lab: cluster.SimulatedCluster, name: str, *, source: str, run_story: story.Story) -> None:
+    """Copy the keys of the candidates from a machine to a node."""
     run_story.tell(name, "gets the keys of the candidates by hand")
-    keys = lab.world.machine(lab.leader).disk.read(PATH)
+    keys = lab.world.machine(source).disk.read(PATH)
     await lab.world.machine(name).disk.write(PATH, keys, mode=0o444)
 
 
@@ -23,23 +26,26 @@ async def introduce(lab: cluster.SimulatedCluster, *, run_story: story.Story) ->
     if len(masters) != 1:
         return False
     state = lab.daemons[masters[0]].store.durable
-    strangers = [
-        node.name for node in state.nodes.values() if not node.offline and _is_lost(lab, node.name, masters[0])
-    ]
+    present = _parsed(ssconf.masters(state))
+    names = [node.name for node in state.nodes.values() if not node.offline]
+    sources = [name for name in names if _keys(lab, name) == present]
+    own = state.the_cluster.master_node
+    strangers = [name for name in names if _is_lost(_keys(lab, name), present, own)] if sources else []
     for name in strangers:
-        await copy_keys(lab, name, run_story=run_story)
+        await copy_keys(lab, name, source=sources[0], run_story=run_story)
     return bool(strangers)
 
 
-def _is_lost(lab: cluster.SimulatedCluster, name: str, master: str) -> bool:
-    """Return whether a node knows neither the master nor a majority of candidates that are candidates still."""
-    known, present = _keys(lab, name), _keys(lab, master)
-    own = lab.daemons[master].store.durable.the_cluster.master_node
+def _is_lost(known: dict[str, str], present: dict[str, str], own: str) -> bool:
+    """Return whether a node knows neither the key of the master nor a majority of keys that are the present ones."""
     return bool(known) and present[own] != known.get(own) and 2 * len(known.items() & present.items()) <= len(known)
 
 
 def _keys(lab: cluster.SimulatedCluster, name: str) -> dict[str, str]:
     """Return the keys of the candidates that a machine knows, by the UUIDs of their nodes."""
     disk = lab.world.machine(name).disk
-    lines = disk.read(PATH).decode().splitlines() if disk.exists(PATH) else []
+    return _parsed(disk.read(PATH).decode().splitlines() if disk.exists(PATH) else [])
+
+
+def _parsed(lines: Iterable[str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)

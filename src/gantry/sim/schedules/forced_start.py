@@ -61,7 +61,7 @@ async def _readmit(stage: stages.Stage, name: str) -> None:
     key, known = (nodes.KIND, name), stage.clients.facts
     for attempt in range(ATTEMPTS):
         if attempt == ATTEMPTS // 2:  # its key may have been renewed, and no majority vouches for a forced master
-            await introduction.copy_keys(stage.lab, name, run_story=stage.story)
+            await introduction.copy_keys(stage.lab, name, source=stage.lab.leader, run_story=stage.story)
         with contextlib.suppress(OSError, errors.GantryError):  # another client may have drained the queue
             await stage.clients.ask("SetDrainFlag", False, on=stage.lab.leader)
         known.release([key])
