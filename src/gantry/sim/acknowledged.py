@@ -84,7 +84,12 @@ class Acknowledgements:
         return len(self.all) - 1
 
     def record_archiving(self, master: str, number: int, tag: str) -> None:
-        """Record the acknowledgement that a job was archived, which must be on the master's stable storage."""
+        """Record the acknowledgement that a job was archived, which must be on the master's stable storage.
+
+        A former master may have given the number to the job with this tag; then another job was archived.
+        """
+        if not self._copies.has(master, number, tag):
+            return
         frame = self._copies.archiving(self._copies.end(master), number)
         if frame is None:
             raise Violation(

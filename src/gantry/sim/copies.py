@@ -264,6 +264,12 @@ class Copies:
         frames = [self.frames[digest] for digest in self._index[number, tag, status] if self.follows(end, digest)]
         return min(frames, key=lambda frame: frame.serial, default=None)
 
+    def has(self, name: str, number: int, tag: str) -> bool:
+        """Return whether a machine's copy has a job with this number and tag, in whatever status."""
+        end = self.end(name)
+        matching = (digests for key, digests in self._index.items() if key[:2] == (number, tag))
+        return any(self.follows(end, digest) for digests in matching for digest in digests)
+
     def has_job(self, tag: str) -> bool:
         """Return whether any frame that any copy ever had stores a job with a tag."""
         return any(key[1] == tag for key in self._index)
