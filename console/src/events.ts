@@ -24,7 +24,6 @@ const HIDDEN_MILLISECONDS = 20_000;
 let source: EventSource | null = null;
 let serial: number | null = null;
 let followed: number | null = null;
-let followsWebhooks = false;
 let delay = FIRST_DELAY;
 let timer = 0;
 let isLate = false;
@@ -71,12 +70,10 @@ export function followJob(id: number, listener: (news: JobNews) => void): () => 
 /** Listen to how far the receivers of webhooks are, too: that has no events. */
 export function followWebhooks(listener: () => void): () => void {
   listeners.webhooks.add(listener);
-  followsWebhooks = true;
   open();
   return () => {
     listeners.webhooks.delete(listener);
-    followsWebhooks = listeners.webhooks.size > 0;
-    if (!followsWebhooks) open();
+    open();
   };
 }
 
@@ -110,7 +107,7 @@ function open(): void {
   const query = new URLSearchParams();
   if (serial !== null) query.set("after", String(serial));
   if (followed !== null) query.set("job", String(followed));
-  if (followsWebhooks) query.set("webhooks", "1");
+  if (listeners.webhooks.size) query.set("webhooks", "1");
   const stream = new EventSource(`/2/events${query.size ? `?${query}` : ""}`);
   source = stream;
   stream.addEventListener("begin", (message) => {

@@ -4,7 +4,7 @@ import asyncio
 import datetime
 import errno
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 
 import pytest
 
@@ -528,31 +528,6 @@ def test_started_programs_survive_a_kill_and_end_with_the_power(world: World) ->
         assert not machine.processes.alive(pid)
 
     world.run(main())
-
-
-@pytest.mark.parametrize("make", [lambda d: d.lock("/x"), lambda d: d.read("/x"), lambda d: d.exists("/x")])
-def test_code_of_a_killed_machine_cannot_use_the_runtime(
-    world: World, make: Callable[[interface.Disk], object]
-) -> None:
-    machine = world.machine("one")
-    passed: list[object] = []
-
-    async def daemon() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            passed.append(make(machine.disk))
-
-    async def main() -> Awaitable[object]:
-        task = machine.spawn(daemon())
-        await world.clock.sleep(1)
-        world.kill("one")
-        await asyncio.wait([task])
-        assert task.cancelled()
-        return task
-
-    world.run(main())
-    assert passed == []
 
 
 def test_a_partition_in_one_direction_serves_requests_whose_answers_are_lost(world: World) -> None:

@@ -112,6 +112,8 @@ class Processor:
                 if failure is None:
                     logger.exception("job %d, opcode %d", record.current.id, index)
                     failure = errors.InternalError(f"{type(error).__name__}: {error}")
+                else:
+                    logger.warning("job %d, opcode %d", record.current.id, index, exc_info=True)
                 self._fail(record, index, failure)
                 break
             record.update(index, status=jobs.Status.SUCCESS, result=result, end_timestamp=self._book.now())

@@ -38,7 +38,7 @@ async def introduce(lab: cluster.SimulatedCluster, *, run_story: story.Story) ->
 
 def _is_lost(known: dict[str, str], present: dict[str, str], own: str) -> bool:
     """Return whether a node knows neither the key of the master nor a majority of keys that are the present ones."""
-    return bool(known) and present[own] != known.get(own) and 2 * len(known.items() & present.items()) <= len(known)
+    return bool(known) and present.get(own) != known.get(own) and 2 * len(known.items() & present.items()) <= len(known)
 
 
 def _keys(lab: cluster.SimulatedCluster, name: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 ``outcome`` calls ``check`` when the cluster has settled.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 
 from gantry.model import instance
 from gantry.rpc import calls
@@ -78,15 +78,17 @@ class NodeDisks:
         """Return the names of the instances of which a disk like this may be left over."""
         return self._loose if part.startswith(STORAGE) else self._untidy
 
-    def _not_renamed(self, expected: Mapping[str, instance.Instance | None], present: Iterable[str]) -> dict[str, str]:
+    def _not_renamed(
+        self, expected: Mapping[str, instance.Instance | None], present: Collection[str]
+    ) -> dict[str, str]:
         """Return the files that have their former place, by the present one: the job that should rename them failed."""
         files = {part.rpartition("/")[2]: part for part in present if part.startswith(STORAGE)}
         former = {
             part: files.get(part.rpartition("/")[2])
             for part, vm in expected.items()
-            if vm and vm.name in self._untidy and part.startswith(STORAGE)
+            if vm and vm.name in self._untidy and part.startswith(STORAGE) and part not in present
         }
-        return {part: file for part, file in former.items() if file and file != part}
+        return {part: file for part, file in former.items() if file}
 
     def _check_machine(self, name: str) -> None:
         expected, present = dict(self._expected(name)), self._on_disk(name)

@@ -36,7 +36,8 @@ ROUTES = (
         _PATH,
         wire.Access.READ,
         None,
-        "a stream of server-sent events: `begin`, `change`, `lost`, and with the number of a `job` its changes",
+        "a stream of server-sent events: `begin`, `change`, `lost`, with the number of a `job` its changes, and with "
+        "`webhooks=1` how far receivers are",
         ("after", "job", "webhooks"),
         form=_FORM,
     ),
