@@ -15,6 +15,22 @@ from tools.packaging import release, tree
 
 KEY = "Release <release@gantry.example>"
 NEW = "9.0.0"
+NOTES = {
+    "changes/release/003.summary.md": "The first\nand the last.\n",
+    "changes/install/002.added.md": "Release versions\nof all.\n",
+    "changes/networks/001.added.md": "Count addresses.\n",
+}
+ADDED = """
+### Added
+
+#### Networks and addresses
+
+- Count addresses\\.
+
+#### Installation and upgrades
+
+- Release versions
+  of all\\."""
 WRITTEN = (
     "CHANGELOG.md",
     "README.md",
@@ -42,15 +58,17 @@ def keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The files of this checkout that a release writes, with one note about a change."""
+    """The files of this checkout that a release writes, with notes about changes of two topics."""
     folder = tmp_path / "checkout"
     for name in WRITTEN:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(tree.CHECKOUT / name, folder / name)
-    (folder / "changes/001.added.md").write_text("Release versions.\n")
+    for name, text in NOTES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "one note")
+    git(folder, "commit", "--quiet", "--message", "notes")
     return folder
 
 
@@ -64,8 +82,8 @@ def test_a_release_is_in_all_files_and_tagged(checkout: Path) -> None:
     assert (checkout / "debian/changelog").read_text().startswith(f"gantry ({NEW}) bookworm; urgency=medium\n")
     subprocess.run(["dpkg-parsechangelog", "--show-field", "Version"], cwd=checkout, check=True, capture_output=True)
     changelog = (checkout / "CHANGELOG.md").read_text()
-    assert re.search(rf"^## {NEW} - .*\n\n### Added\n\n- Release versions\.$", changelog, re.MULTILINE)
-    assert not (checkout / "changes/001.added.md").exists()
+    assert re.search(rf"^## {NEW} - .*\n\nThe first\nand the last\.\n{ADDED}$", changelog, re.MULTILINE)
+    assert not [name for name in NOTES if (checkout / name).exists()]
     (kept,) = (checkout / "tests/released").iterdir()
     assert {"node1", "node2", "node3"} == released_state.read(kept).disks.keys()
     assert git(checkout, "status", "--porcelain") == ""
