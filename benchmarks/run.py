@@ -22,6 +22,7 @@ from benchmarks import (
     addresses,
     backup,
     cluster,
+    console,
     guests,
     ipam,
     jobs,
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     **ipam.BENCHMARKS,
     **picks.BENCHMARKS,
     **kube.BENCHMARKS,
+    **console.BENCHMARKS,
 }
 
 

@@ -318,16 +318,25 @@ def test_thousands_of_jobs_that_wait_for_a_busy_node_do_not_check_it(watched_nod
 
 def test_a_query_counts_its_timeout_from_when_its_call_is_sent(watched_nodes: WatchedNodes) -> None:
     watched_nodes.nodes.seconds = {("node1", "instance_list"): 1.0}
-    number = 10 * call_queue.QUERY_SLOTS
-    answers = watched_nodes.world.run(watched_nodes.reader.fan_out([ALIVE] * number, LIST))
+    # Equal ones would share an answer.
+    different = [calls.InstanceList(hypervisors=(f"h{number}",)) for number in range(10 * call_queue.QUERY_SLOTS)]
+
+    async def together() -> list[targets.Answer[tuple[calls.RunningInstance, ...]]]:
+        return await asyncio.gather(*(liveness.answer(watched_nodes.reader, ALIVE, call) for call in different))
+
+    assert [answer for answer in watched_nodes.world.run(together()) if answer.error] == []
     assert watched_nodes.time() > liveness.READ_TIMEOUT_SECONDS
-    assert [answer for answer in answers if answer.error] == []
 
 
 def test_queries_that_wait_for_their_turn_at_a_node_that_turns_out_silent_end_with_those_before(
     watched_nodes: WatchedNodes,
 ) -> None:
     watched_nodes.nodes.frozen = {"node2"}
-    answers = watched_nodes.world.run(watched_nodes.reader.fan_out([FROZEN] * 100, LIST))
+    different = [calls.InstanceList(hypervisors=(f"h{number}",)) for number in range(100)]
+
+    async def together() -> list[targets.Answer[tuple[calls.RunningInstance, ...]]]:
+        return await asyncio.gather(*(liveness.answer(watched_nodes.reader, FROZEN, call) for call in different))
+
+    answers = watched_nodes.world.run(together())
     assert watched_nodes.time() < 2 * liveness.READ_TIMEOUT_SECONDS
     assert all(answer.error for answer in answers)

@@ -6,6 +6,7 @@ affected, because a hung disk does not delay all of them, unless the node does n
 it is silent for all. A node that refuses connections is not silent: its answer takes no time.
 
 At each node only some calls of queries are under way at a time (``call_queue``); the timeout begins with the call.
+Equal calls that wait share an answer (``shared_turns``).
 
 Jobs wait as long as a node is alive, even when it is busy: ``attend`` and ``read`` give up a node only if it answers no
 call at all meanwhile, whoever made it. A job that only reads does not wait again for a node that has been silent for as
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from gantry import errors
-from gantry.rpc import call_queue, calls, silence, targets
+from gantry.rpc import call_queue, calls, shared_turns, silence, targets
 
 Result = TypeVar("Result")
 
@@ -112,14 +113,13 @@ class Reader(Relay):
     def __init__(self, nodes: Caller, silent: silence.Silence) -> None:
         super().__init__(nodes)
         self._silent = silent
-        self._slots = call_queue.Slots(call_queue.QUERY_SLOTS)
+        self._turns = shared_turns.SharedTurns(call_queue.Slots(call_queue.QUERY_SLOTS).slot)
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node in its turn; RemoteError if it is silent or does not answer in time."""
         if target.offline or isinstance(call, calls.Version) or self._silent.seconds(target, call):
             return await self._call(target, call)
-        async with self._slots.slot(target):
-            return await self._call(target, call)
+        return await self._turns.call(target, call, self._call)
 
     async def _call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         if self._silent.seconds(target, call):
