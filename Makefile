@@ -182,7 +182,7 @@ simulate-coverage: venv ## which lines of the operations COVERED=0-149 seeds of 
 golden: venv ## writes the golden files anew; read the difference before you commit it
 	@GOLDEN=1 $(PYTEST) -m '' tests/golden tests/cli/framework/test_help.py
 
-bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others, RUNS=3 repeats
+bench: venv console-if-possible ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others, RUNS=3 repeats
 	@tools/own-environment.sh $(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)' --runs $(RUNS)
 
 soak: venv ## a busy cluster of three nodes for MINUTES=60; fails if files, memory, descriptors or waits grow

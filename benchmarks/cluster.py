@@ -5,11 +5,10 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from tests.cluster import lab
 
-from benchmarks.figure import Figure, timed
+from benchmarks.figure import Figure, resident_megabytes, timed
 
 TOGETHER = 2000
 ALONE = 200
@@ -94,12 +93,6 @@ def _list_figures(cluster_lab: lab.Lab, count: int, *, wall: float) -> Iterable[
     yield Figure(f"{name}, CPU of the command", "ms", [cpu_time for _, cpu_time in samples], 100)
 
 
-def _resident(pid: int) -> int:
-    """Return the memory of a process in bytes."""
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024
-
-
 def waiting_jobs() -> Iterable[Figure]:
     """Measure what each costs, its share of the one message that brings them all included."""
     samples = []
@@ -108,9 +101,9 @@ def waiting_jobs() -> Iterable[Figure]:
             hold = {"OP_ID": "OP_TEST_DELAY", "duration": 20, "on_nodes": ["node1"]}
             luxi.value("SubmitJob", [hold])
             pid = cluster_lab.master_pid()
-            before = _resident(pid)
+            before = resident_megabytes(pid)
             _let_wait(luxi, hold)
-            samples.append((_resident(pid) - before) / WAITING / 1000)
+            samples.append((resident_megabytes(pid) - before) * 1e3 / WAITING)
     yield Figure(f"waiting: memory of a job that waits for a lock, {WAITING} of them", "KB", samples, 10)
 
 

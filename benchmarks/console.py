@@ -22,14 +22,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request, StorageState, sync_playwright
 from tests import ports
 from tests.cluster import lab
 from tests.console.conftest import CHROMIUM, USERS, ConsoleServer, fill_in
 
-from benchmarks.figure import Figure, timed
+from benchmarks.figure import Figure, resident_megabytes, timed
 from gantry.doors import console
 
 NODES = 10
@@ -42,7 +41,6 @@ PART = 1_000
 GATHER_SECONDS = 0.1
 """A page waits so long for further changes before it reads again what changed (``console/src/store.ts``)."""
 
-MEGABYTE = 1e6
 NO_CHECK = ssl._create_unverified_context()
 
 # Both note the moment after a frame: what was changed before it is on the screen.
@@ -266,9 +264,9 @@ def _pages(browser: Browser, state: StorageState, server: ConsoleServer) -> Iter
     cookies = "; ".join(f"{each['name']}={each['value']}" for each in state["cookies"])
     headers = {"Cookie": cookies, "Accept": "application/json", "X-Gantry-CSRF": _csrf(server, cookies)}
     assert server.daemon
-    before = _resident(server.daemon.pid)
+    before = resident_megabytes(server.daemon.pid)
     pages = [CountedPage(number, server.port, headers, opening, after) for number in range(PAGES)]
-    grown = _resident(server.daemon.pid) - before
+    grown = resident_megabytes(server.daemon.pid) - before
     delays = []
     with server.cluster.luxi() as luxi:
         for number in range(ROUNDS):
@@ -280,9 +278,7 @@ def _pages(browser: Browser, state: StorageState, server: ConsoleServer) -> Iter
                 delays.append(time.time() - begin)
     for page in pages:
         page.close()
-    yield Figure(
-        f"console: memory of the API daemon for {PAGES} pages of {DISPLAYED:,} instances", "MB", [grown / MEGABYTE], 80
-    )
+    yield Figure(f"console: memory of the API daemon for {PAGES} pages of {DISPLAYED:,} instances", "MB", [grown], 80)
     yield Figure(f"console: the slowest of {PAGES} pages is current again", "s", delays, 1, goal=True)
 
 
@@ -311,11 +307,6 @@ def _csrf(server: ConsoleServer, cookies: str) -> str:
     token = json.loads(connection.getresponse().read())["csrf"]
     connection.close()
     return str(token)
-
-
-def _resident(pid: int) -> int:
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024
 
 
 def _filter(browser: Browser, state: StorageState, server: ConsoleServer) -> Iterable[Figure]:

@@ -5,6 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -60,3 +61,9 @@ def timed(work: Callable[[], object], *, rounds: int, scale: float = 1e3) -> lis
         work()
         samples.append((time.perf_counter() - start) * scale)
     return samples
+
+
+def resident_megabytes(pid: int) -> float:
+    """Return how much memory a process has."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) * 1024 / 1e6

@@ -13,12 +13,11 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from msgspec import structs
 from tests.cluster import lab
 
-from benchmarks.figure import Figure, timed
+from benchmarks.figure import Figure, resident_megabytes, timed
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
 from gantry.state.objects import snapshot
@@ -204,23 +203,17 @@ def different_locks() -> Iterable[Figure]:
     yield Figure(f"queue: {LOCKS} jobs of one second on {LOCKS} different locks", "s", samples, 1.5)
 
 
-def _resident(pid: int) -> float:
-    """Return the memory of a process in MB."""
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024 / 1e6
-
-
 def waiting() -> Iterable[Figure]:
     with _cluster() as cluster_lab, cluster_lab.luxi() as luxi:
         hold = {"OP_ID": "OP_TEST_DELAY", "duration": 600, "on_nodes": ["node1"]}
         luxi.value("SubmitJob", [hold])
         pid = cluster_lab.master_pid()
-        before = _resident(pid)
+        before = resident_megabytes(pid)
         numbers: list[object] = []
         while len(numbers) < WAITING:
             numbers += _submit_many(luxi, [[hold]] * 1000)
         time.sleep(2)
-        grown = _resident(pid) - before
+        grown = resident_megabytes(pid) - before
         name = f"waiting: {WAITING} jobs"
         yield Figure(f"{name}, memory of the master", "MB", [before + grown], 100)
         yield Figure(f"{name}, memory for each", "KB", [1e3 * grown / WAITING])
