@@ -167,6 +167,8 @@ async def test_starting_what_runs_and_stopping_what_does_not_are_no_errors(case:
 async def test_instances_do_not_disturb_each_other(case: Case) -> None:
     await asyncio.gather(*(case.driver.start(case.instance(name), paused=False) for name in ("b", "a")))
     assert [running.name for running in await case.driver.running()] == ["a", "b"]
+    assert [running.name for running in await case.driver.running({"b", "c"})] == ["b"]
+    assert await case.driver.running(()) == ()
     await case.driver.stop("a", timeout=0)
     assert [running.name for running in await case.driver.running()] == ["b"]
 

@@ -213,7 +213,7 @@ class Machine:
             case calls.InstanceShutdown():
                 self.running.pop(call.instance.name, None)
             case calls.InstanceList():
-                return tuple(_seen(vm) for vm in self.running.values())
+                return tuple(_seen(vm) for vm in self.running.values() if call.names is None or vm.name in call.names)
             case calls.InstanceEndings():
                 return tuple(ending for ending in self.endings if ending.name not in self.running)
             case calls.InstanceInfo():

@@ -6,7 +6,7 @@ have no defaults. All methods are idempotent: starting a running instance or rem
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -44,8 +44,11 @@ class Hypervisor(Protocol):
         """Return a running instance with its present devices; None without a record of them."""
         ...
 
-    async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """Return the running instances, sorted by name, without those that are still arriving by a migration."""
+    async def running(self, names: Collection[str] | None = None) -> tuple[calls.RunningInstance, ...]:
+        """Return the running instances, all or those of some names, without those still arriving by a migration.
+
+        They are sorted by name.
+        """
         ...
 
     async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, cluster_settings, instance, network, parameters, templates
-from gantry.operations import base
+from gantry.operations import base, guest_lists
 from gantry.rpc import calls, liveness, targets
 from gantry.state.objects import snapshot as states
 
@@ -95,9 +95,8 @@ def find(
 
 async def reported(nodes: base.Nodes, snapshot: states.Snapshot, where: Iterable[cluster.Node]) -> list[Stray]:
     """Return the stray guests on those of the nodes that run instances, are online, and answer."""
-    ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
     asked_nodes = [snapshot.target(node) for node in where if node.vm_capable and not node.offline]
-    return find(snapshot, await liveness.attend(nodes, asked_nodes, ask))
+    return find(snapshot, await liveness.attend(nodes, asked_nodes, guest_lists.ask(snapshot)))
 
 
 def check_none(strays: Iterable[Stray]) -> None:

@@ -55,3 +55,18 @@ async def test_an_open_console_is_refused_before_it_is_stored(table: call_table.
     body = msgspec.json.encode(calls.HypervisorValidate(hypervisor="fake", hvparams=dict(OPEN)))
     with pytest.raises(errors.InvalidError, match="without a password"):
         await table.answer(calls.HypervisorValidate.procedure(), body)
+
+
+async def test_a_list_has_all_guests_or_those_of_some_names(table: call_table.Table) -> None:
+    for name in ("vm1", "vm2", "vm3"):
+        await start(table, name=name)
+
+    async def listed(names: tuple[str, ...] | None) -> list[str]:
+        body = msgspec.json.encode(calls.InstanceList(hypervisors=("fake",), names=names))
+        answer = await table.answer(calls.InstanceList.procedure(), body)
+        assert isinstance(answer, tuple)
+        return [guest.name for guest in answer]
+
+    assert await listed(None) == ["vm1", "vm2", "vm3"]
+    assert await listed(("vm3", "vm1", "gone")) == ["vm1", "vm3"]
+    assert await listed(()) == []

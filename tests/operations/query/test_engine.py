@@ -144,6 +144,25 @@ async def test_nodes_are_asked_only_when_a_field_needs_them(queries: Queries) ->
     assert [type(call) for _, call in queries.lab.nodes.made] == [calls.InstanceList]
 
 
+async def test_nodes_examine_only_the_guests_of_the_rows(queries: Queries) -> None:
+    queries.lab.put(*(named(number, f"x{number}") for number in range(100, 300)))
+    queries.runs("node1")
+    assert await queries.cell("instance", "vm1", "oper_state") == (NORMAL, True)
+    ((_, asked_for_one),) = queries.lab.nodes.made
+    queries.lab.nodes.made.clear()
+    assert len(await queries.rows("instance", "oper_state")) == 201
+    ((_, asked_for_all),) = queries.lab.nodes.made
+    assert isinstance(asked_for_one, calls.InstanceList)
+    assert isinstance(asked_for_all, calls.InstanceList)
+    assert (asked_for_one.names, asked_for_all.names) == (("vm1",), None)
+
+
+async def test_only_the_nodes_of_the_rows_are_asked_for_stray_guests(queries: Queries) -> None:
+    queries.runs("node2")
+    assert await queries.cell("node", "node2", "stray_guests") == (NORMAL, ["vm1"])
+    assert {name for name, _ in queries.lab.nodes.made} == {"node2"}
+
+
 async def test_live_data_of_nodes_that_do_not_give_any(queries: Queries) -> None:
     queries.lab.put(msgspec.structs.replace(build.NODES[1], offline=True))
     queries.lab.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))

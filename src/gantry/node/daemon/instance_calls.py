@@ -80,7 +80,8 @@ class Instances:
         await self._registry.hypervisor(call.hypervisor).validate(call.hvparams)
 
     async def _list(self, call: calls.InstanceList) -> tuple[calls.RunningInstance, ...]:
-        lists = [await self._registry.hypervisor(name).running() for name in call.hypervisors]
+        names = None if call.names is None else frozenset(call.names)
+        lists = [await self._registry.hypervisor(name).running(names) for name in call.hypervisors]
         return tuple(instance for instances in lists for instance in instances)
 
     async def _machine(self, call: calls.InstanceMachine) -> calls.Instance | None:

@@ -15,7 +15,7 @@ who is root on the node.
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -200,9 +200,9 @@ class Chroot:
     def _names(self) -> list[str]:
         return self._disk.names(self._folder) if self._disk.exists(self._folder) else []
 
-    async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """Return the running instances."""
-        instances = [await self.info(name) for name in self._names()]
+    async def running(self, names: Collection[str] | None = None) -> tuple[calls.RunningInstance, ...]:
+        """Return the running instances, all or those of some names."""
+        instances = [await self.info(name) for name in self._names() if names is None or name in names]
         return tuple(instance for instance in instances if instance is not None)
 
     async def endings(self) -> tuple[calls.Ending, ...]:

@@ -8,7 +8,7 @@ Nothing is synced: a machine that crashes loses its guests. A migration is compl
 status. The two nodes do not communicate; the master passes the guest from one to the other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -234,10 +234,11 @@ class Fake:
             return None
         return msgspec.structs.replace(guest.instance, nics=guest.nics, disks=guest.disks)
 
-    async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """Return the guests in all files, without incoming ones."""
-        names = self._disk.names(self._folder) if self._disk.exists(self._folder) else []
-        instances = [await self.info(name) for name in names if not name.startswith(".")]
+    async def running(self, names: Collection[str] | None = None) -> tuple[calls.RunningInstance, ...]:
+        """Return the guests in all files, or in those of some names, without incoming ones."""
+        files = self._disk.names(self._folder) if self._disk.exists(self._folder) else []
+        recorded = (name for name in files if not name.startswith("."))
+        instances = [await self.info(name) for name in recorded if names is None or name in names]
         return tuple(each for each in instances if each is not None and each.state not in INCOMING_STATES)
 
     async def endings(self) -> tuple[calls.Ending, ...]:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, lock, network, opcodes, templates
-from gantry.operations import base, fill, hook_environment, stray_guests
+from gantry.operations import base, fill, guest_lists, hook_environment, stray_guests
 from gantry.operations.cluster import findings
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import candidate_pool
@@ -63,10 +63,9 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         for name, message in await candidate_pool.lagging(self.environment, snapshot):
             good &= self._report([findings.Finding("ECLUSTERFILECHECK", "node", name, message)])
         log.info("* Verifying instance status")
-        ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
         node_targets = [snapshot.target(node) for node in nodes if node.vm_capable]
         remaining = [target for target in node_targets if target not in silent]
-        running = await self._attend(remaining, ask)
+        running = await self._attend(remaining, guest_lists.ask(snapshot))
         reports = [*running, *silent.values()]
         names = {guest.name for answer in reports for guest in answer.value or ()}
         stopped = [vm for vm in snapshot.instances.values() if vm.name not in names]

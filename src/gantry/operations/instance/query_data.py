@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gantry.model import confidential, instance, lock, opcodes
-from gantry.operations import base, fill
+from gantry.operations import base, fill, guest_lists
 from gantry.rpc import calls, liveness
 from gantry.state.objects import snapshot as states
 
@@ -51,15 +51,14 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
         running, disks = await asyncio.gather(self._running(snapshot, vms), self._disks(snapshot, vms))
         return Seen(running, disks)
 
-    async def _running(self, snapshot: states.Snapshot, vms: Iterable[instance.Instance]) -> dict[str, Running]:
+    async def _running(self, snapshot: states.Snapshot, vms: Sequence[instance.Instance]) -> dict[str, Running]:
         nodes = dict.fromkeys(vm.primary_node for vm in vms)
-        ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
         targets = [snapshot.target(snapshot.nodes[uuid]) for uuid in nodes]
         return {
             answer.target.uuid: {
                 running_instance.name: running_instance.accelerator for running_instance in answer.value
             }
-            for answer in await liveness.read(self.environment.nodes, targets, ask)
+            for answer in await liveness.read(self.environment.nodes, targets, guest_lists.ask(snapshot, vms))
             if answer.value is not None
         }
 

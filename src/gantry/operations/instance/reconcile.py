@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import lock, opcodes
-from gantry.operations import base, stray_guests
+from gantry.operations import base, guest_lists, stray_guests
 from gantry.rpc import calls, liveness
 from gantry.state.objects import snapshot as states
 
@@ -99,8 +99,7 @@ class StrayGuestRepair(base.Unit[opcodes.StrayGuestRepair, stray_guests.Stray | 
         target = snapshot.target(snapshot.node(self.op.node_name))
         vm = snapshot.instances.get(self.op.guest_uuid)
         home = [snapshot.target(snapshot.nodes[vm.primary_node])] if vm and vm.primary_node != target.uuid else []
-        ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
-        here, *there = await liveness.attend(self.environment.nodes, [target, *home], ask)
+        here, *there = await liveness.attend(self.environment.nodes, [target, *home], guest_lists.ask(snapshot))
         if here.error is not None:
             raise here.error
         strays = stray_guests.find(snapshot, [here, *there])

@@ -16,7 +16,7 @@ from gantry.ipam import embedded
 from gantry.model import base as entities
 from gantry.model import cluster, fields, job
 from gantry.model import instance as instances
-from gantry.operations import base, fill, stray_guests
+from gantry.operations import base, fill, guest_lists, stray_guests
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.query import (
     access,
@@ -178,7 +178,7 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
         columns = {field.name for field in (*selected, *filtered_by)}
         live = await _ask(source, state, what, objects, storage=not columns.isdisjoint(node.STORAGE))
         if what == "node" and not columns.isdisjoint(node.GUESTS):
-            live = await _with_strays(source, state, live)
+            live = await _with_strays(source, state, live, objects)
         if any(field.name == "console" for field in (*selected, *filtered_by)):
             live = replace(live, consoles=await _consoles(source, state, live, objects))
     if what == "webhook" and any(field.name == "pruned" for field in (*selected, *filtered_by)):
@@ -339,9 +339,9 @@ async def _ask(
         return cells.Live(nodes={answer.target.uuid: answer for answer in answers}, unasked=unasked)
     nodes = sorted(state.nodes.values(), key=_nice_name)
     nodes_with_instances = [entity for entity in nodes if entity.vm_capable and entity.uuid in state.on_node]
-    hypervisors = state.the_cluster.enabled_hypervisors
+    vms = [entity for entity in objects if isinstance(entity, instances.Instance)]
     lists = await source.nodes.fan_out(
-        [state.target(entity) for entity in nodes_with_instances], calls.InstanceList(hypervisors=hypervisors)
+        [state.target(entity) for entity in nodes_with_instances], guest_lists.ask(state, vms)
     )
     # If an instance runs on two nodes, the wrong node is displayed.
     running: dict[str, tuple[str, calls.RunningInstance]] = {}
@@ -354,24 +354,24 @@ async def _ask(
         for answer in lists
         if answer.value is None
     }
-    return cells.Live(running=running, silent=silent, switched_off=await _switched_off(source, state, objects, running))
+    return cells.Live(running=running, silent=silent, switched_off=await _switched_off(source, state, vms, running))
 
 
 async def _switched_off(
-    source: Source, state: states.Snapshot, objects: Sequence[object], running: Collection[str]
+    source: Source, state: states.Snapshot, vms: Sequence[instances.Instance], running: Collection[str]
 ) -> frozenset[str]:
-    """Return the UUIDs of the instances among the rows that were switched off from inside."""
-    vms = [entity for entity in objects if isinstance(entity, instances.Instance)]
+    """Return the UUIDs of those of the instances that were switched off from inside."""
     return await endings.find(source.nodes, state, [vm for vm in vms if vm.name not in running])
 
 
-async def _with_strays(source: Source, state: states.Snapshot, live: cells.Live) -> cells.Live:
-    """Ask all nodes for their guests: whether one is stray depends on its primary node too."""
+async def _with_strays(
+    source: Source, state: states.Snapshot, live: cells.Live, objects: Sequence[object]
+) -> cells.Live:
+    """Ask the nodes of the rows for their guests."""
     if source.whole_nodes is not None:  # a guest that the reader does not see would count as stray
         return replace(live, silent=dict.fromkeys(state.nodes, cells.Missing.NO_DATA))
-    nodes = [state.target(entity) for entity in state.nodes.values() if entity.vm_capable]
-    ask = calls.InstanceList(hypervisors=state.the_cluster.enabled_hypervisors)
-    answers = await source.nodes.fan_out(nodes, ask)
+    nodes = [state.target(entity) for entity in objects if isinstance(entity, cluster.Node) and entity.vm_capable]
+    answers = await source.nodes.fan_out(nodes, guest_lists.ask(state))
     silent = {answer.target.uuid: cells.Missing.NO_DATA for answer in answers if answer.value is None}
     return replace(live, silent=silent, strays=stray_guests.find(state, answers))
 

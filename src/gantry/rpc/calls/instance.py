@@ -162,10 +162,14 @@ class RunningInstance(Message, frozen=True):
 
 
 class InstanceList(Call[tuple[RunningInstance, ...]], frozen=True):
-    """List the instances that run on a node; an instance whose migration to the node is not finished does not."""
+    """List the instances that run on a node; an instance whose migration to the node is not finished does not.
+
+    With ``names``, only those of them are examined; a node of an older version lists all.
+    """
 
     READS: ClassVar[bool] = True
     hypervisors: tuple[Name, ...]
+    names: tuple[Name, ...] | None = None
 
 
 class InstanceInfo(Call[RunningInstance | None], frozen=True):

@@ -13,7 +13,7 @@ the work: ``launch``, ``power``, ``hotplug``, ``balloon``, ``migration``, ``stor
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -367,9 +367,10 @@ class Kvm:
         ending = await self._launcher.record_ending(record)
         logger.warning("instance %s ended by itself: %s%s", name, ending.how, f": {ending.said}" if ending.said else "")
 
-    async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """Return the running guests, without incoming ones."""
-        guests = await asyncio.gather(*(self.info(name) for name in self._guests.names()))
+    async def running(self, names: Collection[str] | None = None) -> tuple[calls.RunningInstance, ...]:
+        """Return the running guests, all or those of some names, without incoming ones."""
+        recorded = self._guests.names()
+        guests = await asyncio.gather(*(self.info(name) for name in recorded if names is None or name in names))
         return tuple(guest for guest in guests if guest is not None and guest.state not in ("incoming", "arrived"))
 
     async def endings(self) -> tuple[calls.Ending, ...]:

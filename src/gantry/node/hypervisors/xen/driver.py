@@ -8,7 +8,7 @@ xl starts it again; meanwhile there is no domain, so a guest counts as ended onl
 A method that changes a guest holds the guest's lock; ``info`` does not wait for it. The other modules do the work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -255,11 +255,11 @@ class Xen:
         record, domain = await self._guests.look(name)
         return record.instance if record and domain and not domain.ended else None
 
-    async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """Return the running guests, without incoming ones."""
-        names = self._records.names()
-        domains_by_name = await self._xl.all() if names else {}
-        instances = [await self._visibility.describe(name, domains_by_name.get(name)) for name in names]
+    async def running(self, names: Collection[str] | None = None) -> tuple[calls.RunningInstance, ...]:
+        """Return the running guests, all or those of some names, without incoming ones."""
+        recorded = [name for name in self._records.names() if names is None or name in names]
+        domains_by_name = await self._xl.all() if recorded else {}
+        instances = [await self._visibility.describe(name, domains_by_name.get(name)) for name in recorded]
         return tuple(each for each in instances if each is not None and each.state not in ("incoming", "arrived"))
 
     async def endings(self) -> tuple[calls.Ending, ...]:
