@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gantry.daemons import remote
-from gantry.doors import http
+from gantry.doors import http, rapi
 from gantry.doors.http import representation, users
 from gantry.doors.rapi import changes, reading, routes, wire
 from gantry.model import opcodes
@@ -100,6 +100,15 @@ def _routes() -> tuple[routes.Route, ...]:
 def test_no_two_routes_answer_the_same_request() -> None:
     known = [(route.method, tuple("*" if part[0] == "{" else part for part in route.parts)) for route in _routes()]
     assert len(known) == len(set(known))
+
+
+@pytest.mark.parametrize("route", rapi.ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_route_matches_its_path(route: routes.Route) -> None:
+    path = tuple("x" if part.startswith("{") else part for part in route.parts)
+    matching = routes.Table(rapi.ROUTES).matching(path)
+    names = [names for each, names in matching if each is route]
+    assert names == [{part[1:-1]: "x" for part in route.parts if part.startswith("{")}]
+    assert not any(each is route for each, _ in routes.Table(rapi.ROUTES).matching((*path, "x")))
 
 
 def test_an_address_is_answered_with_its_owner_of_now_or_of_a_time(talk: Talk, lab: cluster.SimulatedCluster) -> None:

@@ -48,6 +48,7 @@ ROUTES: tuple[routes.Route, ...] = (
 DESCRIPTION = ("openapi.json",)
 """The path of the OpenAPI description of these routes."""
 
+_TABLE = routes.Table(ROUTES)
 _HEADS = {route.parts[1] for route in ROUTES if len(route.parts) > 1}
 
 
@@ -140,7 +141,7 @@ class Application:
     async def find(self, method: str, path: tuple[str, ...]) -> wire.Endpoint:
         """Return the endpoint for a method on a path."""
         path = await self._normalized(path)
-        matching = [(route, names) for route in ROUTES if (names := routes.match(route, path)) is not None]
+        matching = _TABLE.matching(path)
         if path in (metrics.PATH, DESCRIPTION, *health.PATHS):
             raise _unsupported(method, path, ["GET"])
         if not matching:

@@ -121,10 +121,21 @@ class Route:
         return tuple(part for part in self.path.split("/") if part)
 
 
-def match(route: Route, path: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the variable parts of a path, None if the path does not match the route."""
-    if len(route.parts) != len(path):
-        return None
+class Table:
+    """All routes. A route has no variable part before the third, so a path is compared with few of them."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes: dict[tuple[int, tuple[str, ...]], list[Route]] = {}
+        for route in routes:
+            self._routes.setdefault((len(route.parts), route.parts[:2]), []).append(route)
+
+    def matching(self, path: tuple[str, ...]) -> list[tuple[Route, dict[str, str]]]:
+        """Return the routes that match a path, each with the variable parts of the path."""
+        routes = self._routes.get((len(path), path[:2]), ())
+        return [(route, names) for route in routes if (names := _match(route, path)) is not None]
+
+
+def _match(route: Route, path: tuple[str, ...]) -> dict[str, str] | None:
     names: dict[str, str] = {}
     for pattern, part in zip(route.parts, path, strict=True):
         if pattern.startswith("{"):
