@@ -1,6 +1,9 @@
 """The real HTTP client: its errors before an answer begins, and its end while a request is under way."""
 
 import asyncio
+import resource
+import socket
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -60,3 +63,61 @@ async def test_a_client_that_is_retired_ends_its_connections_after_the_last_requ
         while len(server.connections):  # noqa: ASYNC110 - it waits for the server
             await asyncio.sleep(0.01)
     await server.close()
+
+
+async def test_the_kernel_notices_a_server_that_is_gone_within_seconds(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sockets: list[socket.socket] = []
+    make = http._socket
+
+    def noted(address: tuple[int, int, int, str, tuple[str, int]]) -> socket.socket:
+        sockets.append(make(address))
+        return sockets[-1]
+
+    monkeypatch.setattr(http, "_socket", noted)
+    runtime = RealRuntime("node1")
+
+    async def answer(_: http_interface.Request) -> http_interface.Response:
+        return http_interface.Response(200, b"")
+
+    server = await runtime.network.serve_http(HOST, port, answer, tls=None, body_limit=100)
+    client = runtime.network.http_client(tls=None)
+    await client.request("GET", HOST, port, "/", timeout=60)
+    (connection,) = sockets
+    options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_USER_TIMEOUT)
+    assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert [connection.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [15, 5, 15_000]
+    await client.close()
+    await server.close()
+
+
+async def test_a_stream_that_is_not_read_to_its_end_ends_its_connection(port: int) -> None:
+    runtime = RealRuntime("node1")
+
+    async def endless() -> AsyncGenerator[bytes, None]:
+        while True:
+            yield b"piece"
+            await asyncio.sleep(0.01)
+
+    async def answer(_: http_interface.Request) -> http_interface.Response:
+        return http_interface.Response(200, b"", pieces=endless())
+
+    server = await runtime.network.serve_http(HOST, port, answer, tls=None, body_limit=100)
+    client = runtime.network.http_client(tls=None)
+    pieces = (await client.stream(HOST, port, "/", timeout=60)).pieces
+    assert pieces is not None
+    assert (await anext(pieces)).startswith(b"piece")
+    assert len(server.connections) == 1
+    await pieces.aclose()
+    async with asyncio.timeout(60):
+        while len(server.connections):  # noqa: ASYNC110 - it waits for the server
+            await asyncio.sleep(0.01)
+    await client.close()
+    await server.close()
+
+
+def test_a_client_uses_half_of_the_descriptors_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, most in ((1024, 512), (3, 1), (1, 1)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert http._max_connections() == most
