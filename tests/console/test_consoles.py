@@ -60,12 +60,17 @@ class Handler(socketserver.StreamRequestHandler):
         self.server.connections.remove(self)
 
 
+def home(console_server: ConsoleServer, name: str = NAME) -> lab.Node:
+    """Return the node of an instance."""
+    [[node]] = console_server.cluster.rows("gnt-instance", "pnode", name)
+    (home_node,) = (each for each in console_server.cluster.nodes if each.name == node)
+    return home_node
+
+
 @contextlib.contextmanager
 def line(console_server: ConsoleServer, name: str = NAME) -> Iterator[Line]:
-    """Play the serial line of an instance on the master; at the end nobody is connected to it."""
-    [[node]] = console_server.cluster.rows("gnt-instance", "pnode", name)
-    (root,) = (each.root for each in console_server.cluster.nodes if each.name == node)
-    path = Path(paths.Paths.below(str(root)).instances) / "fake" / f".{name}.serial"
+    """Play the serial line of an instance on its node; at the end nobody is connected to it."""
+    path = Path(paths.Paths.below(str(home(console_server, name).root)).instances) / "fake" / f".{name}.serial"
     with Line(path) as served:
         threading.Thread(target=served.serve_forever, daemon=True).start()
         try:
@@ -126,6 +131,26 @@ def test_the_end_of_a_console_is_explained_and_it_can_be_opened_again(
         page.get_by_role("button", name="Close").click()
         wait_for_words(page, "You have closed the console")
         lab.wait_until(lambda: not guest.connections, "the end of the connection")
+        page.close()
+
+
+def test_a_node_that_is_gone_is_named_and_its_console_opens_again_when_it_is_back(
+    visitor: Visitor, console_server: ConsoleServer
+) -> None:
+    node = home(console_server)
+    with line(console_server):
+        page = visitor.log_in(path=CONSOLE)
+        wait_for_words(page, "connected")
+        assert node.daemon
+        node.daemon.kill()
+        node.daemon.wait()
+        wait_for_words(page, f"Node {node.name} has broken the connection, or does not answer any more")
+        page.get_by_role("button", name="Connect again").click()
+        wait_for_words(page, f"node {node.name} (127.0.0.1 port {node.port}) cannot be reached")
+        node.start()
+        page.get_by_role("button", name="Try again").click()
+        wait_for_words(page, "connected")
+        page.get_by_role("button", name="Close").click()
         page.close()
 
 
