@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import floats
 from tests.doors.talk import DELAY, ETX, LIMIT, LONG, METHODS, ask, conversation, failure, request
 
 from gantry import errors
@@ -18,6 +19,11 @@ from gantry.jobs import archiving
 from gantry.runtime import bytestream, limits, paths
 from gantry.sim import cluster
 from gantry.state.store import events
+
+
+@pytest.mark.parametrize("name", luxi.METHODS)
+def test_no_number_of_a_request_can_be_infinite(name: str) -> None:
+    assert floats.unbounded(luxi.METHODS[name][0]) == []
 
 
 @pytest.mark.parametrize(

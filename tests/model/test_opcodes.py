@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import floats
 from tests.model import strategies
 
 from gantry import errors
@@ -123,6 +124,18 @@ def test_an_allocator_may_be_a_dot_for_the_default(kind: type[opcodes.Opcode]) -
     raw = {field.name: required[field.name] for field in msgspec.structs.fields(kind) if field.required}
     op = opcodes.decode(raw | {"OP_ID": str(kind.__struct_config__.tag), "iallocator": "."})
     assert opcodes.encode(op)["iallocator"] == "."
+
+
+@pytest.mark.parametrize("kind", opcodes.ALL, ids=lambda kind: kind.__name__)
+def test_no_number_of_an_opcode_can_be_infinite(kind: type[opcodes.Opcode]) -> None:
+    assert floats.unbounded(kind) == []
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "Infinity", -1])
+@pytest.mark.parametrize("field", ["vcpu-ratio", "spindle-ratio"])
+def test_a_ratio_is_a_number_from_0(field: str, text: str | int) -> None:
+    with pytest.raises(errors.InvalidError, match=f"ipolicy.{field}: must be at "):
+        opcodes.decode({"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipolicy": {field: text}})
 
 
 def test_text_is_not_taken_for_numbers_where_text_is_wanted() -> None:

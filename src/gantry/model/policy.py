@@ -29,6 +29,10 @@ SPECS: dict[str, Parameter] = {
 """The sizes that a policy limits; the default is the size of the standard instance."""
 
 
+_RATIO = 1_000_000
+"""The largest ratio; a number may be text, and ``inf`` is such a text."""
+
+
 class BoundsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A change of a range of sizes. Omitted names stay unchanged; the word ``default`` resets a limit."""
 
@@ -54,11 +58,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
         tuple[str, ...] | Literal["default"] | msgspec.UnsetType | None, Meta(description="Allowed disk templates")
     ] = msgspec.UNSET
     vcpu_ratio: Annotated[
-        float | Literal["default"] | msgspec.UnsetType | None,
+        Annotated[float, Meta(ge=0, le=_RATIO)] | Literal["default"] | msgspec.UnsetType | None,
         Meta(description="Number of virtual processors for each processor"),
     ] = msgspec.UNSET
     spindle_ratio: Annotated[
-        float | Literal["default"] | msgspec.UnsetType | None, Meta(description="Spindle use for each spindle")
+        Annotated[float, Meta(ge=0, le=_RATIO)] | Literal["default"] | msgspec.UnsetType | None,
+        Meta(description="Spindle use for each spindle"),
     ] = msgspec.UNSET
 
 
@@ -132,9 +137,6 @@ def _changed_ranges(stored: Sequence[Bounds], change: object, *, inherited: Sequ
 def _check(policy: Policy) -> None:
     if unknown := [name for name in policy.disk_templates if name not in templates.PARAMETERS]:
         raise parameters.unknown("disk template", unknown, templates.PARAMETERS)
-    for name in ("vcpu_ratio", "spindle_ratio"):
-        if getattr(policy, name) < 0:
-            raise errors.InvalidError(f"policy {name}: {getattr(policy, name):g} is below 0")
 
 
 def check_levels(*levels: Policy) -> None:

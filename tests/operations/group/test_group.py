@@ -96,7 +96,6 @@ async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(lab: bui
         ),
         ({"ipolicy": {"minmax": [{"max": {"cpu-count": -1}}]}}, "cpu-count: -1 is below the minimum 0"),
         ({"ipolicy": {"disk-templates": ["fil"]}}, "unknown disk template fil; did you mean file?"),
-        ({"ipolicy": {"vcpu-ratio": -1}}, "policy vcpu_ratio: -1 is below 0"),
     ],
 )
 async def test_what_is_not_valid_is_refused_with_a_line_that_helps(

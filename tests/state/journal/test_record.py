@@ -1,9 +1,13 @@
 """The form of a record in the journal, and what is not one."""
 
+import math
+
+import msgspec
 import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.model import cluster
 from gantry.state.journal import record
 from gantry.state.objects import snapshot
 
@@ -16,6 +20,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
     encoded = record.encode(RECORD)
     assert b"\n" not in encoded
     assert record.decode(encoded) == RECORD
+    assert record.encode_checked(RECORD) == encoded
     assert record.decode(encoded, kinds={"networks"}).changes == CHANGES[1:2]
     assert record.decode(encoded, kinds=()).changes == ()
 
@@ -40,6 +45,15 @@ def test_a_change_of_a_kind_that_is_skipped_may_be_unknown() -> None:
     known = record.encode(record.Record(serial=7, time=12.5, epoch=3, cause=build.CAUSE, changes=CHANGES[1:2]))
     unknown = known.replace(b"networks", b"wires")
     assert record.decode(unknown, kinds={"networks"}).changes == ()
+
+
+@pytest.mark.parametrize("ratio", [math.inf, -math.inf, math.nan])
+def test_what_could_not_be_read_back_is_not_written(ratio: float) -> None:
+    policy = cluster.Policy(vcpu_ratio=ratio)
+    change = snapshot.Put(msgspec.structs.replace(build.OWNER, ipolicy=policy))
+    unreadable = record.Record(serial=7, time=12.5, epoch=3, cause=build.CAUSE, changes=(change,))
+    with pytest.raises(errors.InternalError, match=r"nothing was changed: .*Expected `float`, got `null`.*vcpu-ratio"):
+        record.encode_checked(unreadable)
 
 
 @pytest.mark.parametrize("encoded", [b"", b"{", b"[]", b'{"serial":-1,"time":1,"epoch":0,"cause":{},"changes":[]}'])

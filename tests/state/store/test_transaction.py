@@ -1,8 +1,10 @@
 import asyncio
 import contextlib
 import errno
+import math
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,6 +106,20 @@ def test_a_transaction_that_breaks_an_invariant_changes_nothing() -> None:
         with pytest.raises(errors.NotUniqueError, match=r"10\.0\.0\.7 in network net1 is in use by instance inst1"):
             build.on(world, machine, store.commit(build.put(build.vm(3), build.vm(2, ip="10.0.0.7")), build.CAUSE))
         assert store.snapshot is before
+        build.on(world, machine, store.close())
+        assert build.content(build.opened(world, machine).snapshot)["serial"] == 2
+
+
+def test_a_transaction_that_could_not_be_read_back_changes_nothing() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        before = store.snapshot
+        unreadable = msgspec.structs.replace(before.the_cluster, ctime=math.nan)
+        with pytest.raises(errors.InternalError, match=r"nothing was changed: .*Expected `float`, got `null`"):
+            build.on(world, machine, store.commit([snapshot.Put(unreadable)], build.CAUSE))
+        assert store.snapshot is before
+        build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
         build.on(world, machine, store.close())
         assert build.content(build.opened(world, machine).snapshot)["serial"] == 2
 

@@ -11,7 +11,7 @@ import msgspec
 
 from gantry import errors
 from gantry.doors.luxi import consoles, invitations, packages, reading, webhooks
-from gantry.doors.luxi.services import BY_ROOT, SUBJECT, WAIT_LIMIT, Methods, Seconds, Services, cause
+from gantry.doors.luxi.services import BY_ROOT, LATEST, SUBJECT, WAIT_LIMIT, Methods, Seconds, Services, cause
 from gantry.model import allowed, job, opcodes
 from gantry.operations.access import check
 from gantry.operations.query import engine
@@ -237,7 +237,7 @@ METHODS: Methods = {
     "CancelJob": (_Cancel, _cancel),
     "ArchiveJob": (tuple[int], _archive),
     "AutoArchiveJobs": (
-        tuple[Annotated[float, msgspec.Meta(ge=-1)], Seconds],
+        tuple[Annotated[float, msgspec.Meta(ge=-1, le=LATEST)], Seconds],
         lambda services, age, timeout: services.queue.autoarchive(age, timeout),
     ),
     "ChangeJobPriority": (tuple[int, int], _change_priority),

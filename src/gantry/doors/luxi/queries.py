@@ -10,7 +10,7 @@ import msgspec
 from gantry import errors
 from gantry.address import ranges
 from gantry.doors.luxi import addresses, consoles, figures, invitations, packages, reading, tokens, usage, webhooks
-from gantry.doors.luxi.services import SUBJECT, WAIT_LIMIT, Method, Methods, Seconds, Services
+from gantry.doors.luxi.services import SUBJECT, WAIT_LIMIT, Method, Methods, Moment, Seconds, Services
 from gantry.model import fields, opcodes
 from gantry.operations.access import check, explain, views
 from gantry.operations.query import cluster, engine, similar
@@ -185,8 +185,8 @@ class _AuditQuestion(msgspec.Struct, forbid_unknown_fields=True):
 
     user: str = ""
     object: str = ""
-    since: float | None = None
-    until: float | None = None
+    since: Moment | None = None
+    until: Moment | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=audit.ENTRY_LIMIT)] = 100
 
 
@@ -274,16 +274,16 @@ METHODS: Methods = {
     "QueryTags": (tuple[str, str], _query_tags),
     "QuerySimilarNames": (tuple[str, str], _query_similar_names),
     "ReadOpcode": (tuple[dict[str, object]], _read_opcode),
-    "QueryNetworkHistory": (tuple[str, str | None, float | None, int], _query_network_history),
-    "QueryAddress": (tuple[str, float | None, bool, int], addresses.query),
-    "QueryHistory": (tuple[str | None, str | None, int | None, float | None, int], _query_history),
+    "QueryNetworkHistory": (tuple[str, str | None, Moment | None, int], _query_network_history),
+    "QueryAddress": (tuple[str, Moment | None, bool, int], addresses.query),
+    "QueryHistory": (tuple[str | None, str | None, int | None, Moment | None, int], _query_history),
     "QueryAudit": (tuple[_AuditQuestion], _query_audit),
     "WaitForEvents": (tuple[Annotated[int, msgspec.Meta(ge=0)], int, Seconds], _wait_for_events),
     "ExportConfig": (tuple[()], _export),
     "QueryPackages": (tuple[()], packages.query),
     "QueryMeasures": (tuple[()], figures.query),
     "QueryUsage": (tuple[()], usage.now),
-    "QueryUsageHistory": (tuple[str, str, float], usage.history),
+    "QueryUsageHistory": (tuple[str, str, Moment], usage.history),
     "ProveInvitation": (tuple[str, str, str], invitations.prove),
     "ProveToken": (tuple[str, str], tokens.prove),
     "CheckConsole": (tuple[str], consoles.check_for),

@@ -30,7 +30,12 @@ SUBJECT: contextvars.ContextVar[access.Subject] = contextvars.ContextVar("SUBJEC
 WAIT_LIMIT = 600.0
 """Maximum time of a request that waits, in seconds."""
 
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+LATEST = 1e12
+"""Numbers may be text, and ``inf`` and ``nan`` are such texts: only bounds refuse them."""
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
+Moment = Annotated[float, msgspec.Meta(ge=-LATEST, le=LATEST)]
+"""Seconds since the epoch."""
+
 Method = Callable[..., Awaitable[object]]
 Methods = dict[str, tuple[object, Method]]
 """Methods by name: the type of the argument list, and the function that is called with services and arguments."""

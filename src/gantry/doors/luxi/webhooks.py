@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from gantry import errors
-from gantry.doors.luxi.services import SUBJECT, Services, cause
+from gantry.doors.luxi.services import SUBJECT, Moment, Services, cause
 from gantry.model import webhook
 from gantry.operations.access import check
 from gantry.operations.webhook import webhook as units
@@ -26,7 +26,7 @@ class Progress(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     uuid: str
     serial: Annotated[int, msgspec.Meta(ge=0)]
     failure: Annotated[str, msgspec.Meta(max_length=FAILURE_CHARACTERS)]
-    waiting_since: float | None
+    waiting_since: Moment | None
 
 
 class Webhooks(msgspec.Struct, frozen=True):

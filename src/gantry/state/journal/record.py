@@ -84,6 +84,16 @@ def encode(record: Record) -> bytes:
     )
 
 
+def encode_checked(record: Record) -> bytes:
+    """Return what ``encode`` does; raises InternalError if it could not be read back, as the next start has to."""
+    encoded = encode(record)
+    try:
+        decode(encoded)
+    except errors.ConfigurationError as error:
+        raise errors.InternalError(f"the change cannot be stored, and nothing was changed: {error}") from None
+    return encoded
+
+
 def decode(raw: bytes | msgspec.Raw, *, kinds: Container[str] | None = None) -> Record:
     """Read a record; raises ConfigurationError for anything that this version cannot read.
 

@@ -31,11 +31,11 @@ class Group:
         return self.tickets[-1][1]
 
     def add(self, journal_record: record.Record, before: snapshot.Snapshot, after: snapshot.Snapshot) -> Ticket:
-        """Add a transaction that leads from one state to another."""
+        """Add a transaction that leads from one state to another; raises InternalError if it cannot be stored."""
         ticket: Ticket = asyncio.get_running_loop().create_future()
         # The store has logged the failure; retrieve it here, so that asyncio does not warn about it.
         ticket.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self.records.append(record.encode(journal_record))
+        self.records.append(record.encode_checked(journal_record))
         self.news.append((journal_record, before))
         self.tickets.append((ticket, after))
         self.epoch = journal_record.epoch
