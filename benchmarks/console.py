@@ -23,10 +23,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from playwright.sync_api import Browser, BrowserContext, Page, Request, StorageState, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, StorageState
 from tests import ports
 from tests.cluster import lab
-from tests.console.conftest import CHROMIUM, USERS, ConsoleServer, fill_in
+from tests.console.conftest import CHROMIUM, USERS, ConsoleServer, chromium, fill_in
 
 from benchmarks.figure import Figure, resident_megabytes, timed
 from gantry.doors import console
@@ -352,8 +352,7 @@ def figures() -> Iterable[Figure]:
     if not console.built_files() or not CHROMIUM.exists():
         print("console: left out, it is not built or there is no Chromium: make console system", flush=True)
         return
-    with _server() as server, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with _server() as server, chromium() as browser:
         _grow(server.cluster, 0, SCRAPED)
         yield from _scrape(server)
         _grow(server.cluster, SCRAPED, DISPLAYED)
@@ -362,7 +361,6 @@ def figures() -> Iterable[Figure]:
             yield from measure(browser, state, server)
         _grow(server.cluster, DISPLAYED, FILTERED)
         yield from _filter(browser, state, server)
-        browser.close()
 
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {"console": figures}

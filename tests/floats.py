@@ -20,7 +20,9 @@ def _unbounded(kind: inspect.Type, path: str, above: frozenset[type]) -> Iterato
             if not any(isinstance(each, inspect.StrType) for each in kind.types):
                 for each in kind.types:
                     yield from _unbounded(each, path, above)
-        case inspect.StructType() if kind.cls not in above:
+        case inspect.StructType() | inspect.DataclassType() | inspect.NamedTupleType() | inspect.TypedDictType() if (
+            kind.cls not in above
+        ):
             for field in kind.fields:
                 yield from _unbounded(field.type, f"{path}.{field.encode_name}", above | {kind.cls})
         case inspect.DictType():

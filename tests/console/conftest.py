@@ -1,6 +1,7 @@
 """A cluster with a console, and Debian's Chromium to look at it."""
 
 import base64
+import contextlib
 import dataclasses
 import ssl
 import subprocess
@@ -79,14 +80,23 @@ def console_server() -> Iterator[ConsoleServer]:
         console_server.stop()
 
 
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start Debian's Chromium."""
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox does not start as root; the pages are the project's own.
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            yield started
+        finally:
+            started.close()
+
+
 # For the tests of one file: Playwright keeps an event loop in this thread, so no simulated world of another file runs.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox does not start as root; the pages are the project's own.
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with chromium() as started:
+        yield started
 
 
 @dataclasses.dataclass

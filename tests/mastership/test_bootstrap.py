@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from tests import floats
 
 from gantry import errors
 from gantry.mastership import bootstrap
@@ -19,6 +20,10 @@ def decode(**fields: object) -> bootstrap.Description:
 def test_settings_are_said_in_the_words_of_a_later_change() -> None:
     owner = first_cluster(segment_ranges="yes", prealloc_wipe_disks="no", candidate_pool_size="3")
     assert (owner.segment_ranges, owner.prealloc_wipe_disks, owner.candidate_pool_size) == (True, False, 3)
+
+
+def test_no_number_of_a_description_can_be_infinite() -> None:
+    assert floats.unbounded(bootstrap.Description) == []
 
 
 def test_a_description_needs_names_and_an_address() -> None:

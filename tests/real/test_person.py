@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from tests.cluster import lab
-from tests.console.conftest import CHROMIUM, TIMEOUT, fill_in
+from tests.console.conftest import TIMEOUT, chromium, fill_in
 from tests.real import demonstration
 
 from gantry.doors import console
@@ -30,15 +30,6 @@ expect.set_options(timeout=TIMEOUT)
 
 
 @pytest.fixture
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox does not start as root; the pages are the project's own.
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
 def demo(tmp_path: Path) -> Iterator[demonstration.Demo]:
     """A demonstration whose nodes share a folder, so that a guest with a disk can migrate."""
     if not console.built_files():
@@ -53,18 +44,20 @@ def demo(tmp_path: Path) -> Iterator[demonstration.Demo]:
         yield demo
 
 
-def log_in(browser: Browser, demo: demonstration.Demo) -> Page:
-    """Open the console and log in with what the demonstration has printed."""
+@pytest.fixture
+def page(demo: demonstration.Demo) -> Iterator[Page]:
+    """The console after a log-in with what the demonstration has printed."""
     address = re.search(r"https://localhost:\d+/", demo.said)
     login = re.search(r"user (\S+), password (\S+)", demo.said)
     assert address
     assert login
-    page = browser.new_context(ignore_https_errors=True).new_page()
-    page.set_default_timeout(TIMEOUT)
-    page.goto(address[0])
-    fill_in(page, login[1], login[2])
-    page.get_by_role("search").wait_for()
-    return page
+    with chromium() as browser:
+        page = browser.new_context(ignore_https_errors=True).new_page()
+        page.set_default_timeout(TIMEOUT)
+        page.goto(address[0])
+        fill_in(page, login[1], login[2])
+        page.get_by_role("search").wait_for()
+        yield page
 
 
 def create(page: Page) -> None:
@@ -85,9 +78,8 @@ def create(page: Page) -> None:
 
 
 def test_an_instance_is_made_watched_migrated_and_removed_and_its_address_given_back(
-    browser: Browser, demo: demonstration.Demo
+    page: Page, demo: demonstration.Demo
 ) -> None:
-    page = log_in(browser, demo)
     create(page)
     head = page.locator("header.head")
     expect(head).to_contain_text("running")
