@@ -157,6 +157,13 @@ async def test_nodes_examine_only_the_guests_of_the_rows(queries: Queries) -> No
     assert (asked_for_one.names, asked_for_all.names) == (("vm1",), None)
 
 
+async def test_a_search_without_a_result_asks_no_node(queries: Queries) -> None:
+    queries.runs("node1")
+    assert await queries.values("instance", "oper_state", filter_=["=[]", "nic.ips", "192.0.2.99"]) == []
+    assert await queries.values("instance", "oper_state", filter_=["=", "uuid", "of-a-removed-instance"]) == []
+    assert queries.lab.nodes.made == []
+
+
 async def test_only_the_nodes_of_the_rows_are_asked_for_stray_guests(queries: Queries) -> None:
     queries.runs("node2")
     assert await queries.cell("node", "node2", "stray_guests") == (NORMAL, ["vm1"])

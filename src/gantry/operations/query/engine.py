@@ -174,7 +174,7 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
     ):
         objects = [*_archived(source), *objects]
     live = cells.NOTHING_LIVE
-    if what != "export" and any(field.live for field in (*selected, *filtered_by)):
+    if objects and what != "export" and any(field.live for field in (*selected, *filtered_by)):
         columns = {field.name for field in (*selected, *filtered_by)}
         live = await _ask(source, state, what, objects, storage=not columns.isdisjoint(node.STORAGE))
         if what == "node" and not columns.isdisjoint(node.GUESTS):
