@@ -159,11 +159,14 @@ async def test_too_few_candidates_are_found(lab: build.MemoryCluster) -> None:
     assert await complaints(lab, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are required"]
 
 
-async def test_an_addition_that_was_not_completed_is_found(lab: build.MemoryCluster) -> None:
-    lab.put(msgspec.structs.replace(build.NODES[1], joining=True))
+async def test_of_an_addition_that_was_not_completed_only_that_is_found(lab: build.MemoryCluster) -> None:
+    joining = msgspec.structs.replace(build.NODES[1], joining=True)
+    candidate = msgspec.structs.replace(build.NODES[2], master_candidate=True)
+    lab.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=10), joining, candidate)
     (line,) = await complaints(lab, codes=True)
     assert line.startswith("ERROR:ENODEJOIN:node:node2: its addition was not completed")
     assert line.endswith("gnt-node add --readd node2 completes it")
+    assert not [call for name, call in lab.nodes.made if name == "node2"]
 
 
 async def test_ranges_outside_of_their_subnet_are_found(lab: build.MemoryCluster) -> None:

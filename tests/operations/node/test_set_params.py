@@ -256,6 +256,12 @@ async def test_redistribution_reaches_all_nodes_and_only_candidates_get_the_key(
     assert {name for name, call in lab.nodes.made if isinstance(call, calls.UploadFile)} == {"node2"}
 
 
+async def test_redistribution_leaves_a_node_alone_whose_addition_was_not_completed(lab: build.MemoryCluster) -> None:
+    lab.put(msgspec.structs.replace(build.NODES[2], joining=True))
+    await lab.run(opcodes.ClusterRedistConf())
+    assert {name for name, _ in lab.nodes.made} == {"node1", "node2"}
+
+
 @pytest.mark.promise("cluster-85")
 async def test_verify_complains_of_a_candidate_whose_copy_lags_and_of_a_pool_that_is_not_full(
     lab: build.MemoryCluster,

@@ -48,8 +48,9 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         log.info("* Verifying cluster config")
         good &= self._report(findings.check_config(snapshot))
         log.info("* Verifying node status")
-        online = [node for node in snapshot.nodes.values() if not node.offline]
-        nodes = sorted(online, key=lambda node: node.name)
+        # A node whose addition was not completed has no files of the cluster yet; check_config has reported it.
+        members = [node for node in snapshot.nodes.values() if not (node.offline or node.joining)]
+        nodes = sorted(members, key=lambda node: node.name)
         files = ssconf.digests(ssconf.values(snapshot))
         verified = await asyncio.gather(*(self._ask(snapshot, node, files) for node in nodes))
         for answer in verified:
