@@ -97,6 +97,33 @@ def test_a_stream_begins_now_and_has_each_later_event_once(lab: cluster.Simulate
     lab.run(scenario())
 
 
+def test_the_events_of_who_sees_everything_cost_the_master_no_calls(
+    lab: cluster.SimulatedCluster, server: http.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[int] = []
+    original = event_stream._VisibleEvents._ask
+
+    async def ask(self: event_stream._VisibleEvents, serial: int) -> event_stream._Visible:
+        requests.append(serial)
+        return await original(self, serial)
+
+    monkeypatch.setattr(event_stream._VisibleEvents, "_ask", ask)
+
+    async def scenario() -> None:
+        pieces = await _open(server)
+        await _read(pieces, 1)
+        requests.clear()
+        await lab.done({"OP_ID": "OP_TAGS_SET", "kind": "node", "name": lab.leader, "tags": ["a"]})
+        assert len(_serials(await _read(pieces, 3))) == 3
+        assert requests == []
+        await _tag(lab, "of-the-cluster")
+        await _read(pieces, 3)
+        assert requests != []
+        await pieces.aclose()
+
+    lab.run(scenario())
+
+
 @pytest.mark.parametrize("by", ["header", "query"])
 def test_a_client_goes_on_where_it_was(lab: cluster.SimulatedCluster, server: http.Server, by: str) -> None:
     async def scenario() -> None:

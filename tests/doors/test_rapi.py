@@ -423,6 +423,15 @@ def test_a_change_can_be_bound_to_a_version(talk: Talk) -> None:
         assert (answer.status, b"If-Match requires the path of an instance" in answer.body) == (400, True), path
 
 
+def test_the_tag_of_an_object_has_its_version_and_a_digest_of_what_was_sent(talk: Talk) -> None:
+    vm = talk.raw("GET", "/2/instances/vm1")
+    version, _, digest = vm.headers["ETag"].strip('"').partition("-")
+    assert version == str(json.loads(vm.body)["serial_no"])
+    assert digest == hashlib.sha256(vm.body).hexdigest()[:16]
+    names = talk.raw("GET", "/2/instances")
+    assert names.headers["ETag"] == f'"{hashlib.sha256(names.body).hexdigest()[:16]}"'
+
+
 def test_a_read_is_answered_without_content_if_the_client_has_this_version(talk: Talk) -> None:
     first = talk.raw("GET", "/2/instances/vm1")
     again = talk.raw("GET", "/2/instances/vm1", if_none_match=f'"x", {first.headers["ETag"]}')

@@ -152,7 +152,8 @@ def test_a_webhook_is_changed_tested_and_removed_by_jobs(lab: Lab) -> None:
     lab.change("PUT", f"{PATH}/modify", {"enabled": False})
     assert not lab.webhooks["hook"].enabled
     assert "is disabled" in str(lab.change("POST", f"{PATH}/test")["result"])
-    assert lab.change("DELETE", PATH)["status"] == "success"
+    # The body of a DELETE has no meaning (RFC 9110, section 9.3.5), and some clients send one.
+    assert lab.change("DELETE", PATH, {"url": URL})["status"] == "success"
     assert not lab.webhooks
 
 

@@ -118,6 +118,12 @@ def test_only_an_administrator_names_a_segment(clean: Talk) -> None:
     assert clean.refused("POST", NETWORKS, {"network": vlan}) == (409, "VlanIdInUse", message)
 
 
+def test_the_quota_of_a_subnet_pool_is_a_number_of_the_database_of_neutron(clean: Talk) -> None:
+    pool = {"prefixes": ["10.0.0.0/16"], "default_quota": 2**31 - 1}
+    assert clean.add(POOLS, pool)["default_quota"] == 2**31 - 1
+    assert clean.say("POST", POOLS, {"subnetpool": {**pool, "name": "more", "default_quota": 2**31}}).status == 400
+
+
 def test_a_project_allocates_no_more_of_a_subnet_pool_than_its_quota(clean: Talk) -> None:
     pool = clean.add(POOLS, {"prefixes": ["10.0.0.0/16"], "default_prefixlen": 24, "default_quota": 256})
     request = {"network_id": _network(clean)["id"], "ip_version": 4, "subnetpool_id": pool["id"]}

@@ -543,6 +543,7 @@ def test_an_old_master_that_comes_back_cannot_write() -> None:
         with pytest.raises(errors.WrongStateError, match="not the master any more"):
             old.put(4)
         assert "i3" not in old.store.snapshot.instances
+        assert old.candidates.replaced
         build.on(world, machine, new.commit(build.put(build.vm(5)), build.CAUSE))
         wait(world, 1)
         world.crash("node1")

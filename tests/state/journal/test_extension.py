@@ -34,6 +34,7 @@ def test_records_follow_each_other_by_serial_and_no_epoch_goes_back() -> None:
     records, end = extension.follow(END, following)
     assert [(each.serial, each.epoch) for each in records] == [(8, 3), (9, 4)]
     assert end == journal.Position(9, frame.digest(following), 4)
+    assert extension.follow(END, line((8, 3 + calls.EPOCH_STEP)))[1].epoch == 3 + calls.EPOCH_STEP
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Event(NamedTuple):
 
     serial: int
     content: bytes
-    is_of_reading: bool = False
+    is_of_reading: bool
 
 
 OF_READING = frozenset({"cluster", "access", "token"})
