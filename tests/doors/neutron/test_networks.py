@@ -17,8 +17,8 @@ from tests.doors.neutron.talk import (
 )
 
 from gantry import errors
-from gantry.doors.neutron import resource
-from gantry.doors.neutron.resources import networks, ports
+from gantry.doors.neutron import attributes, resource
+from gantry.doors.neutron.resources import networks, ports, subnets
 from gantry.sim import cluster
 
 NO_RANGES = "the cluster has no segment ranges yet; an administrator sets them: gantry segment set --help"
@@ -116,6 +116,16 @@ def test_only_an_administrator_names_a_segment(clean: Talk) -> None:
     clean.say("POST", NETWORKS, {"network": vlan})
     message = "Unable to create the network. The VLAN 402 on physical network physnet1 is in use."
     assert clean.refused("POST", NETWORKS, {"network": vlan}) == (409, "VlanIdInUse", message)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_change_is_of_one_object(clean: Talk, number: int) -> None:
+    network = _network(clean)
+    path = f"/v2.0/networks/{network['id']}"
+    for more in ({}, {"network": {"name": "changed"}}):
+        request = {"networks": [{"name": "changed"}] * number, **more}
+        assert clean.refused("PUT", path, request) == (400, "HTTPBadRequest", "Bulk operation not supported")
+    assert clean.get(path).object("network")["name"] == network["name"]
 
 
 def test_the_quota_of_a_subnet_pool_is_a_number_of_the_database_of_neutron(clean: Talk) -> None:
@@ -570,6 +580,20 @@ def test_the_fault_for_a_held_address_differs_from_that_for_a_slow_job(
 ) -> None:
     fault = served.fault(errors.BusyError(message), {"id": NOWHERE})
     assert (fault.status, fault.kind) == expected
+
+
+def test_the_fault_of_a_request_for_several_objects_has_the_values_of_the_one_that_the_master_names() -> None:
+    used: attributes.Values = {"network_id": "second", "mac_address": "fa:16:3e:aa:bb:cc"}
+    fault = ports.RESOURCE.fault(
+        errors.NotUniqueError("MAC address fa:16:3e:aa:bb:cc is in use"), {"network_id": "first"}, used
+    )
+    assert str(fault).startswith("Unable to complete operation for network second. The mac address fa:16:3e:aa:bb:cc ")
+    with_pool: attributes.Values = {"cidr": "10.0.0.0/24", "allocation_pools": ["10.0.0.5-10.0.0.6"]}
+    overlap = errors.InvalidError("pool 10.0.0.1-10.0.0.9 overlaps pool 10.0.0.5-10.0.0.6")
+    assert str(subnets.RESOURCE.fault(overlap, {"cidr": "10.1.0.0/24"}, with_pool)).endswith("subnet 10.0.0.0/24.")
+    # The place of an unknown attribute stays empty.
+    full = errors.NoRoomError("network has no free address")
+    assert str(ports.RESOURCE.fault(full, {})) == "No more IP addresses available on network ."
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ RECORD = values.record({"start": values.address}, size=BETWEEN)
         (TEXT, 5, "'5' is not a valid string."), (TEXT, None, "'None' is not a valid string."),
         (BETWEEN, 2, None), (BETWEEN, 4, None), (BETWEEN, 1, "'1' is too small - must be at least '2'."),
         (BETWEEN, 5, "'5' is too large - must be no larger than '4'."), (BETWEEN, "3", "'3' is not an integer"),
+        (values.mac, "fa:16:3e:00:00:01", None), (values.mac, 5, "'5' is not a valid MAC address."),
+        (values.mac, "fa:16:3e:00:00", "'fa:16:3e:00:00' is not a valid MAC address."),
         (RECORD, {"start": "10.0.0.1"}, None), (RECORD, {"size": 2, "start": "::1"}, None),
         (RECORD, "10.0.0.1", "'10.0.0.1' is not a dictionary."), (RECORD, None, "'None' is not a dictionary."),
         (RECORD, {}, "'{}' has not start."), (RECORD, {"start": "x"}, "'x' is not a valid IP address."),

@@ -132,7 +132,7 @@ class Collection:
 
     async def update(self, call: calls.Call, key: str) -> dict[str, object]:
         """Change an object and return it."""
-        (body,), _ = self._bodies(call)
+        (body,), _ = self._bodies(call, is_bulk_allowed=False)
         rule = f"update_{self.resource.name}"
         row = await self._changeable(call.person, key, rule=rule)
         policy.check_attributes(call.person, self.resource.table, body, rule=rule)
@@ -249,10 +249,12 @@ class Collection:
             raise self.resource.missing(key)
         return key
 
-    def _bodies(self, call: calls.Call) -> tuple[list[dict[str, object]], bool]:
+    def _bodies(self, call: calls.Call, *, is_bulk_allowed: bool = True) -> tuple[list[dict[str, object]], bool]:
         """Return the objects of a body, and whether they are a list; FaultError 400."""
         body = call.decode_body()
         if isinstance(body, dict):
+            if self.resource.collection in body and not is_bulk_allowed:
+                raise faults.bad_request("Bulk operation not supported")
             single, many = body.get(self.resource.name), body.get(self.resource.collection)
             if isinstance(single, dict):
                 return [single], False
