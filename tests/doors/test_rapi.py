@@ -563,6 +563,7 @@ def test_a_request_cannot_forge_a_line_of_the_access_log(talk: Talk, caplog: pyt
     [
         ("", representation.JSON), ("*/*", representation.JSON), ("text/html", None),
         ("text/html, */*;q=0.1", representation.JSON), ("text/yaml", representation.YAML),
+        ("application/json;q=1, application/yaml", representation.JSON),
         ("application/json;q=0.5, application/yaml", representation.YAML), ("application/json;q=0", None),
         ("application/json;q=x", None),
     ],

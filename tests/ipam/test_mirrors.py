@@ -38,6 +38,19 @@ def test_a_number_is_free_again_when_its_instance_is_deleted() -> None:
     assert fresh.mirrors.picks().minor("n1") == 0
 
 
+def test_a_detached_disk_keeps_its_numbers_until_it_is_removed() -> None:
+    ledger = embedded.Ledger()
+    (disk,) = vm(1, 0).disks
+    state = followed(ledger, START, states.Put(vm(1, 0)))
+    detached = instance.DetachedDisk(disk=disk, nodes=("n0", "n1"), instance="i1")
+    state = followed(ledger, state, states.Delete("instances", "i1"), states.Put(detached))
+    assert ledger.mirrors.picks().minor("n1") == 1
+    assert ledger.mirrors.picks().port() == 11001
+    followed(ledger, state, states.Delete("disks", disk.uuid))
+    assert ledger.mirrors.picks().minor("n1") == 0
+    assert ledger.mirrors.picks().port() == 11000
+
+
 def test_one_plan_picks_a_number_once() -> None:
     picks = embedded.Ledger().mirrors.picks()
     assert [picks.minor("n0") for _ in range(3)] == [0, 1, 2]

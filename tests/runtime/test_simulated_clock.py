@@ -220,6 +220,25 @@ def test_a_stopped_daemon_leaves_the_timers_of_others_in_their_order(world: Worl
     assert stopped_order == [f"{each} at {max(each, 6.5):g}" for each in range(1, 14)]
 
 
+def test_a_timer_that_is_due_when_its_daemon_continues_runs_once(world: World) -> None:
+    calls = list[float]()
+    machine = world.machine("a")
+
+    async def daemon() -> None:
+        world.loop.call_at(5, lambda: calls.append(world.loop.time()))
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        pid = machine.launch(["daemon"], daemon()).boot.pid
+        await world.clock.sleep(1)
+        machine.processes.signal(pid, signal.SIGSTOP)
+        world.loop.call_at(5, machine.processes.signal, pid, signal.SIGCONT)
+        await world.clock.sleep(20)
+
+    world.run(scenario())
+    assert calls == [5]
+
+
 def test_a_timer_that_is_cancelled_while_its_daemon_is_stopped_does_not_run(world: World) -> None:
     calls = list[str]()
     machine = world.machine("a")

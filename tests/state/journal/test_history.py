@@ -388,6 +388,17 @@ def test_a_section_under_the_name_of_another_serial_is_damaged() -> None:
         assert "it does not begin with record 2" in check.problem
 
 
+def test_a_check_reads_the_newest_sections_alone() -> None:
+    with simulated.World(seed=1) as world:
+        timed_store = filled(world)
+        disk, folder = timed_store.machine.disk, build.WHERE.journal
+        *_, older, newest = build.sections(timed_store.machine)
+        build.on(world, timed_store.machine, disk.write(older, b"no frame\n"))
+        end = disk.status(newest).size
+        assert history.check(disk, folder, most=end).problem == ""
+        assert f"{older}, byte offset 0" in history.check(disk, folder, most=end + 1).problem
+
+
 def test_a_record_of_another_version_is_damage_with_its_offset() -> None:
     with simulated.World(seed=1) as world:
         timed_store = filled(world)

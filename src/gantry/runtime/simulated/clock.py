@@ -296,7 +296,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 stay.append(entry)
         self._scheduled[:] = stay
         heapq.heapify(self._scheduled)
-        for timer in sorted(stop):
+        for timer in stop:
             self._hold(process, timer)
         process.resume = functools.partial(self._resume, process)
 

@@ -90,10 +90,10 @@ def oldest_needed(firsts: Sequence[int], sizes: Sequence[int], serials: Iterable
     for serial in serials:
         if serial is None:
             needed += [first for first, size in zip(firsts, remaining, strict=True) if size <= LIMIT]
-            continue
-        number = bisect.bisect_right(firsts, serial + 1) - 1
-        if serial < end and number >= 0 and remaining[number] <= LIMIT:
-            needed.append(firsts[number])
+        elif serial < end:
+            number = bisect.bisect_right(firsts, serial + 1) - 1
+            if number >= 0 and remaining[number] <= LIMIT:
+                needed.append(firsts[number])
     return min(needed)
 
 

@@ -160,7 +160,7 @@ def about(disk: interface.Disk, folder: str, needles: Sequence[bytes]) -> Contai
                 uuids.add(change.key)
         if len(uuids) > OWNERS:
             return None
-    return _any_of([_OF_NETWORKS, *map(_ENCODER.encode, sorted(uuids))])
+    return _any_of([_OF_NETWORKS, *map(_ENCODER.encode, uuids)])
 
 
 def _any_of(needles: Sequence[bytes]) -> Contains:

@@ -176,7 +176,7 @@ class Store:
         check = self._evidence.losses if is_known else self._evidence.checked_losses
         return check(self._durable, self._position)
 
-    async def accept_loss(self, losses: Sequence[str], *, last_job: int = 0, epoch: int = 0) -> None:
+    async def accept_loss(self, losses: Sequence[str], *, last_job: int, epoch: int) -> None:
         """Continue without the records that ``losses`` tell of; for a store opened with ``Behind.ACCEPTED``.
 
         The next job number is above all that were given, also above ``last_job``, and the epoch above all that ran,
