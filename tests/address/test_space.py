@@ -62,6 +62,17 @@ def test_a_search_returns_nothing_below_its_start_whatever_was_released_meanwhil
         numbers.allocate_range(released)
 
 
+def test_a_number_in_full_nodes_of_any_level_is_used_and_those_beside_it_are_free() -> None:
+    for bits in (8, 16, 24, 32, 64):
+        run = ranges.sized(5 << bits, 3 << bits)
+        numbers = space.Space.of([run])
+        for number in (run.first, run.first + 7, run.first + (1 << bits) - 1, run.first + (1 << bits), run.last):
+            assert numbers.is_used(number)
+            assert not numbers.allocate(number)
+        for number in (run.first - 1, run.last + 1, run.first >> 1, run.first << 1, (run.first << 1) + 7):
+            assert not numbers.is_used(number)
+
+
 def test_a_hole_is_found_wherever_it_is() -> None:
     run = ranges.sized(0x20010DB8 << 96, 1 << 64)
     numbers = space.Space.of([run])

@@ -100,6 +100,9 @@ def test_a_machine_hears_of_its_own_job_alone(lab: cluster.SimulatedCluster) -> 
     ):
         assert refusal(use(lab, *arguments)) == f"this token has started no job {arguments[4]}, or it is archived"
     assert isinstance(number, int)
+    ((source, reason, nanoseconds),) = lab.daemons[lab.leader].queue.jobs()[number].ops[0].input.reason
+    assert (source, reason) == ("gnt:client:gantry-node", "join")
+    assert nanoseconds / 1e9 == pytest.approx(lab.world.clock.now(), abs=5)
     assert lab.run(lab.wait(number))[0] == "error"
     ended = use(lab, secret, token, "node7", ADDRESS, number)
     assert (ended["job"], ended["status"]) == (number, "error")

@@ -547,6 +547,7 @@ def test_an_object_that_becomes_invisible_leaves_an_open_stream(lab: RuledCluste
     text = "".join(lab.simulated.run(scenario()))
     assert "vm-cedar" not in text
     assert text.count('"name":"vm-elder"') == 2
+    assert text.count("event: lost") == 2
 
 
 def test_a_user_who_comes_back_reads_the_state_again_and_gets_each_visible_event_once(lab: RuledCluster) -> None:
