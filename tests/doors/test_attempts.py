@@ -99,6 +99,27 @@ def test_wrong_passwords_are_checked_at_a_bounded_rate(world: World) -> None:
     assert world.run(guess()) <= attempts.BURST + 30 * attempts.PER_SECOND + attempts.WAITING
 
 
+def test_of_one_user_and_peer_one_password_is_checked_at_a_time(world: World) -> None:
+    clock, running, most = world.machine("node1").clock, 0, 0
+
+    async def slow() -> bool:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await clock.sleep(0.1)
+        running -= 1
+        return True
+
+    async def scenario() -> None:
+        checks = attempts.Attempts(clock)
+        await asyncio.gather(*(checks.check(("alice", HOME), b"%d" % number, slow) for number in range(5)))
+        assert most == 1
+        await asyncio.gather(*(checks.check((name, HOME), b"x", slow) for name in ("bob", "carol", "dora")))
+        assert most == attempts.CONCURRENT_CHECKS
+
+    world.run(scenario())
+
+
 def test_who_has_guessed_gets_no_new_burst_when_others_are_forgotten(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

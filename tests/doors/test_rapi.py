@@ -241,6 +241,11 @@ def test_segment_ranges_are_created_changed_and_removed(talk: Talk, lab: cluster
     assert talk.status("POST", "/2/segment-ranges", {"ranges": [spec]}, login="carol:three") == 403
 
 
+def test_what_needs_no_body_ignores_one(talk: Talk) -> None:
+    for method, path in (("PUT", "/2/redistribute-config"), ("PUT", "/2/instances/vm1/startup?dry-run=1")):
+        assert talk.status(method, path, {"note": "not a field"}) == 200
+
+
 def test_the_full_description_of_an_instance_needs_the_right_to_read(talk: Talk) -> None:
     assert talk.status("GET", INFO, login="carol:three") == 200
     assert talk.status("GET", INFO, login="dora:four") == 403
