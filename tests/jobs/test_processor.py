@@ -4,13 +4,15 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
+from tests import collector
 from tests.jobs.simulated_jobs import Script, SimulatedJobs, op, procedure
 
 from gantry import errors
 from gantry.model import cluster, lock, network, opcodes
 from gantry.model.lock import ALL_NAMES, Level, Mode
 from gantry.operations import base
-from gantry.runtime import simulated
+from gantry.runtime import simulated, traces
+from gantry.runtime.real import tracing
 from gantry.state.objects import snapshot as states
 from gantry.state.store import transaction
 
@@ -59,6 +61,18 @@ def run(lab: SimulatedJobs, *ops: opcodes.TestDelay) -> tuple[list[str], list[ob
 
 def messages(lab: SimulatedJobs, number: int = 1) -> list[object]:
     return [entry[3] for step in lab.job(number).ops for entry in step.log]
+
+
+def test_the_span_of_a_job_says_whether_it_failed(lab: SimulatedJobs) -> None:
+    lab.scripts["good"] = Script()
+    lab.scripts["bad"] = Script(plan=base.Plan(steps=[Journal().step("one", fails=True)]))
+    with collector.listening() as received:
+        tracer = tracing.Tracer("gantry-test", "1.0", "node1", received.url)
+        with traces.installed(tracer):
+            for name in ("good", "bad"):
+                run(lab, op(name))
+        tracer.close()
+    assert [span.failed for span in received.spans if span.name == "job"] == [False, True]
 
 
 @pytest.mark.promise("cluster-51")
