@@ -49,17 +49,6 @@ class Master:
         return msgspec.convert({"data": rows}, kind)
 
 
-class RangeMaster(Master):
-    """A master daemon that knows a segment range, of whose 100 ids a network uses one."""
-
-    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
-        if (method, *arguments[:1]) != ("Query", "segmentrange"):
-            return await super().call(kind, method, *arguments)
-        known = {"name": "lab", "network_type": "vxlan", "used_count": 1, "available_count": 99}
-        (fields,) = msgspec.convert(arguments[1:2], tuple[list[str]])
-        return msgspec.convert({"data": [[(0, known.get(field)) for field in fields]]}, kind)
-
-
 class UsedMaster(Master):
     """A master daemon that knows what a node and an instance on it use, and whose users see everything or not."""
 
@@ -219,12 +208,15 @@ def test_it_has_what_the_cluster_has(lab: cluster.SimulatedCluster) -> None:
     lab.run(lab.luxi("CancelJob", waiting, True))
 
 
-def test_a_segment_range_has_all_its_ids_and_those_that_are_free(
-    lab: cluster.SimulatedCluster, folders: paths_of_nodes.Paths
-) -> None:
-    answer = ask(lab, server(lab, RangeMaster(("node1", START)), folders))
-    assert values(answer, "gantry_segment_range_ids") == {("lab", "vxlan"): 100}
-    assert values(answer, "gantry_segment_range_free_ids") == {("lab", "vxlan"): 99}
+def test_a_segment_range_has_all_its_ids_and_those_that_are_free(lab: cluster.SimulatedCluster) -> None:
+    lab.run(lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_ranges": True}))
+    spec = {"name": "lab", "network_type": "vxlan", "minimum": 9000, "maximum": 9099}
+    lab.run(lab.done({"OP_ID": "OP_SEGMENT_RANGE_ADD", "ranges": [spec]}))
+    segment = {"network_type": "vxlan", "segment": 9007}
+    lab.run(lab.done({"OP_ID": "OP_NETWORK_ADD", "network_name": "segmented", **segment}))
+    answer = ask(lab, remote.server(lab.master, cluster.FOLDERS, anonymous=True))
+    assert values(answer, "gantry_segment_range_ids")["lab", "vxlan"] == 100
+    assert values(answer, "gantry_segment_range_free_ids")["lab", "vxlan"] == 99
 
 
 def test_a_node_that_does_not_answer_is_not_up_and_has_no_figures(

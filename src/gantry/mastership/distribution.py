@@ -164,7 +164,7 @@ class _Prompt(liveness.Relay):
 
 def _online(state: snapshot.Snapshot) -> list[targets.Target]:
     """Return the nodes that can be called; one that joins may not have its certificate yet, and gets its files then."""
-    return [state.target(node) for node in _by_name(state) if not (node.offline or node.joining)]
+    return [state.target(node) for node in _by_name(state) if node.takes_part]
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

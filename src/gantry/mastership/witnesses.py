@@ -56,7 +56,7 @@ class Witnesses:
             reported = self._candidates.agreed
             state = self._state()
             nodes = sorted(state.nodes.values(), key=lambda node: node.name)
-            reachable = [state.target(node) for node in nodes if not (node.offline or node.joining)]
+            reachable = [state.target(node) for node in nodes if node.takes_part]
             # A silent node does not delay the next report to the others.
             pause = self._clock.sleep(max(INTERVAL_SECONDS, SECONDS_PER_NODE * len(reachable)))
             await asyncio.gather(pause, *map(self._tell, reachable))

@@ -253,6 +253,11 @@ class Node(base.Entity, frozen=True):
     certificate: Certificate = NO_CERTIFICATE
     lost_candidate: bool = False
 
+    @property
+    def takes_part(self) -> bool:
+        """Return whether the node has joined and is not offline, so that it has the cluster's files and is called."""
+        return not (self.offline or self.joining)
+
     def role(self, cluster: Cluster) -> Role:
         """Return the node's status; the master's flags are never set."""
         if cluster.master_node == self.uuid:

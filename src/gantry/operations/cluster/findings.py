@@ -52,7 +52,7 @@ def check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
         )
         hint = "gnt-cluster modify --replication default sets that"
         yield Finding("ECLUSTERCFG", "cluster", "", message + hint, is_warning=True)
-    possible = sum(node.master_capable and not (node.offline or node.joining) for node in snapshot.nodes.values())
+    possible = sum(node.master_capable and node.takes_part for node in snapshot.nodes.values())
     required = min(the_cluster.candidate_pool_size, possible)
     if candidates < required:
         yield Finding("ECLUSTERCFG", "cluster", "", f"{candidates} master candidates, {required} are required")

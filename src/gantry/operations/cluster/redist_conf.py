@@ -38,8 +38,7 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
     async def _send(self) -> None:
         environment = self.environment
         state = environment.snapshot()
-        members = [node for node in state.nodes.values() if not (node.offline or node.joining)]
-        nodes = sorted(members, key=lambda node: node.name)
+        nodes = sorted((node for node in state.nodes.values() if node.takes_part), key=lambda node: node.name)
         node_targets = [state.target(node) for node in nodes]
         failed = await ssconf_files.spread(environment.nodes, node_targets, ssconf.values(state))
         for target, error in failed.items():

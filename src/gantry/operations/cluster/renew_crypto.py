@@ -90,7 +90,7 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
             (
                 node
                 for node in snapshot.nodes.values()
-                if node.uuid in named or (self._everything() and not node.offline and not node.joining)
+                if node.uuid in named or (self._everything() and node.takes_part)
             ),
             key=lambda node: (node.uuid == master, node.name),
         )
@@ -206,7 +206,7 @@ class ClusterRenewCrypto(base.Unit[opcodes.ClusterRenewCrypto, Facts]):
     def _members(self) -> list[targets.Target]:
         state = self.environment.snapshot()
         nodes = sorted(state.nodes.values(), key=lambda node: node.name)
-        return [state.target(node) for node in nodes if not node.offline and not node.joining]
+        return [state.target(node) for node in nodes if node.takes_part]
 
     async def _send_papers(self) -> None:
         """Send what only master candidates have; one of them may be the next to issue certificates."""

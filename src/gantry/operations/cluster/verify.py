@@ -49,8 +49,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         good &= self._report(findings.check_config(snapshot))
         log.info("* Verifying node status")
         # A node whose addition was not completed has no files of the cluster yet; check_config has reported it.
-        members = [node for node in snapshot.nodes.values() if not (node.offline or node.joining)]
-        nodes = sorted(members, key=lambda node: node.name)
+        nodes = sorted((node for node in snapshot.nodes.values() if node.takes_part), key=lambda node: node.name)
         files = ssconf.digests(ssconf.values(snapshot))
         verified = await asyncio.gather(*(self._ask(snapshot, node, files) for node in nodes))
         for answer in verified:

@@ -31,7 +31,7 @@ async def do(stage: stages.Stage) -> None:
 def _check_keys(stage: stages.Stage) -> None:
     for node in stage.state().nodes.values():
         disk, path = stage.lab.world.machine(node.name).disk, f"{cluster.FOLDERS.certificates}/node.pem"
-        if node.name not in stage.up() or node.offline or node.joining or not disk.exists(path):
+        if node.name not in stage.up() or not node.takes_part or not disk.exists(path):
             continue
         key = security.key_of(security.der_of(disk.read(path)))
         if node.certificate.keys and key not in node.certificate.keys:
