@@ -200,10 +200,11 @@ def test_the_tests_of_the_module_come_first_then_the_quick_ones_and_slow_ones_la
     ]
 
 
-def test_a_statement_that_no_test_executes_is_tried_with_the_tests_of_its_module_only() -> None:
+def test_a_statement_that_no_test_executes_is_tried_with_the_own_tests_of_its_module_or_with_all_of_it() -> None:
     selection = traced(address__test_sample=(0.1, []), address__test_other=(0.1, []))
     assert selection.tests(mutant("return number - number")) == ["tests/address/test_sample.py::test"]
-    assert traced(doors__test_far=(0.1, [10])).tests(mutant("return number - number")) == []
+    far = traced(doors__test_far=(0.1, [10]), doors__test_elsewhere=(0.1, []))
+    assert far.tests(mutant("return number - number")) == ["tests/doors/test_far.py::test"]
 
 
 def test_the_tests_of_a_mutant_take_no_more_than_the_budget() -> None:

@@ -83,15 +83,16 @@ class Selection:
 
         Those are the tests of the module itself, then the quickest. For a statement that runs at import they are the
         tests that execute anything of the module and its own tests, or else those of its area. A statement that no
-        traced test executes may run in a process that a test starts: its module's own tests are tried.
+        traced test executes may run in a process that a test starts, or in a function that is called at import: its
+        module's own tests are tried, or else those that execute anything of the module.
         """
         first, last = mutation.lines
         by_line = self._by_line[mutation.path]
         tests = {test for line in range(first, last + 1) for test in by_line.get(line, ())}
+        of_module = {test for line_tests in by_line.values() for test in line_tests}
         if mutation.imported:
-            tests |= {test for line_tests in by_line.values() for test in line_tests}
-            tests |= self._near(mutation.path, 0)
-        tests = tests or self._near(mutation.path, 1 if mutation.imported else 0)
+            tests = of_module | self._near(mutation.path, 0)
+        tests = tests or self._near(mutation.path, 1 if mutation.imported else 0) or of_module
         ordered = sorted(
             tests,
             key=lambda test: (self.seconds(test) > SLOW_SECONDS, distance(mutation.path, test), self.seconds(test)),
