@@ -73,7 +73,6 @@ class _Protocol(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         if self.connection.state is connections.State.IDLE:
-            self._header_bytes = 0
             self._server.connections.enter(self.connection, connections.State.HEADERS)
         requests = self._request_count
         super().data_received(data)
