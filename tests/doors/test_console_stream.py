@@ -565,6 +565,9 @@ def test_a_user_has_a_number_of_consoles_and_all_users_together(
             await first.close()
             fourth = await alice.opens()
             assert (await fourth.socket.report())["state"] == "open"
+            fifth = await alice.opens()
+            await fifth.task
+            assert "1 consoles of alice are open" in str(fifth.socket.reports[0]["text"])
             await fourth.close()
 
     run(lab, scenario)

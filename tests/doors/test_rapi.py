@@ -171,6 +171,23 @@ def test_without_options_the_daemon_asks_for_a_user_and_listens_on_the_loopback(
     assert parse(["-b", "192.0.2.1"]).bind == "192.0.2.1"
 
 
+def test_a_closed_server_gives_no_answer_and_its_port_is_free(
+    lab: cluster.SimulatedCluster, server: http.Server
+) -> None:
+    client = lab.master.network.http_client(tls=None)
+
+    async def scenario() -> None:
+        for _ in range(2):
+            await server.open("", 5080, tls=None)
+            answer = await client.request("GET", lab.address("node1"), 5080, "/version", timeout=5)
+            assert answer.status == 401
+            await server.close()
+            with pytest.raises(ConnectionRefusedError):
+                await client.request("GET", lab.address("node1"), 5080, "/version", timeout=5)
+
+    lab.run(scenario())
+
+
 def _finish_jobs(lab: cluster.SimulatedCluster) -> None:
     """Wait for the jobs that other tests have submitted."""
     rows = lab.run(lab.luxi("QueryJobs", None, ["id", "status"]))

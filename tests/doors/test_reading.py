@@ -435,6 +435,10 @@ def test_the_past_of_a_network_has_the_addresses_of_visible_owners(
     past = msgspec.convert(lab.result("QueryNetworkHistory", "lan-blue", address, None, 100), dict[str, object])
     rows = msgspec.convert(past["rows"], list[dict[str, object]])
     assert {(row["address"], row["instance"]) for row in rows} == owners
+    assert {row["job"] for row in rows} <= {None}, "jobs of others"
+    whole = lab.result("QueryNetworkHistory", "lan-blue", address, None, 100, user="root")
+    rows = msgspec.convert(msgspec.convert(whole, dict[str, object])["rows"], list[dict[str, object]])
+    assert {str(row["job"]) for row in rows} <= {*lab.state.jobs}
 
 
 def test_a_lock_is_visible_to_who_sees_everything(lab: RuledCluster) -> None:

@@ -205,6 +205,32 @@ class Master:
         return msgspec.convert({"data": [[(0, instance), (0, "ERROR_down")] for instance in self._down]}, kind)
 
 
+class MasterWithOldJobs(Master):
+    """A master that archives a number of jobs in a round; a number of others remain."""
+
+    def __init__(self, archived: int, remaining: int) -> None:
+        super().__init__()
+        self._numbers = archived, remaining
+
+    async def call(self, kind: type[luxi.T], method: str, *arguments: object) -> luxi.T:
+        if method == "AutoArchiveJobs":
+            return msgspec.convert(self._numbers, kind)
+        return await super().call(kind, method, *arguments)
+
+
+@pytest.mark.parametrize(("archived", "remaining"), [(0, 0), (3, 0), (0, 5), (3, 5)])
+def test_the_log_has_the_number_of_jobs_that_were_archived(
+    caplog: pytest.LogCaptureFixture, archived: int, remaining: int
+) -> None:
+    caplog.set_level("INFO")
+    with simulated.World(seed=1) as world:
+        machine, master = world.machine("node1"), MasterWithOldJobs(archived, remaining)
+        world.run(watcher.Watcher(machine, "/memory", master=master, authority="/none").run())
+    lines = [message for message in caplog.messages if "archive" in message]
+    expected = f"archived {archived} jobs; the next round archives {remaining} more"
+    assert lines == ([expected] if archived or remaining else [])
+
+
 class MasterAfterCheck(Master):
     """A master on which the last check of the volume groups, job 7, has this status and these results."""
 

@@ -1,5 +1,6 @@
 """Which files of a series go, and which folder stays small."""
 
+import dataclasses
 from collections.abc import Coroutine, Iterator
 
 import pytest
@@ -143,6 +144,29 @@ def test_jobs_that_are_added_to_a_folder_whose_size_is_known_count(job_archive: 
     async def scenario() -> None:
         await job_archive.settle()
         assert await job_archive.trim(25) == 0
+        assert await job_archive.trim(25) == 0
+        for number in (25, 26):
+            await job_archive.add(number)
+        assert await job_archive.trim(25) == 2
+        assert job_archive.jobs() == [*range(2, 27)]
+
+    run(job_archive, scenario())
+
+
+def test_jobs_that_are_added_after_a_folder_was_read_count_though_its_time_is_the_same(
+    job_archive: JobArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = job_archive.runtime.disk
+    status = disk.status
+
+    def coarse(path: str) -> interface.FileStatus:
+        """Return a status with the time in whole seconds, as some file systems have it."""
+        exact = status(path)
+        return dataclasses.replace(exact, mtime=exact.mtime // 1)
+
+    monkeypatch.setattr(disk, "status", coarse)
+
+    async def scenario() -> None:
         assert await job_archive.trim(25) == 0
         for number in (25, 26):
             await job_archive.add(number)

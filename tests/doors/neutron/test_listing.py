@@ -127,6 +127,21 @@ def test_a_name_that_is_nearly_right_is_named(client: Talk, query: str, message:
     assert (status, text) == (400, message)
 
 
+@pytest.mark.parametrize(
+    ("name", "admin", "near"),
+    [
+        ("statsu", False, "; did you mean status?"),
+        ("subents", True, ""),
+        ("provider:network_tpye", True, "; did you mean provider:network_type?"),
+        ("provider:network_tpye", False, ""),
+    ],
+)
+def test_a_name_is_proposed_if_it_filters_for_who_lists(name: str, admin: bool, near: str) -> None:
+    with pytest.raises(faults.FaultError) as refusal:
+        listing.read(networks.TABLE, {name: ["x"]}, admin=admin)
+    assert str(refusal.value) == f"['{name}'] is invalid attribute for filtering{near}"
+
+
 def test_an_attribute_that_is_nearly_right_is_named(client: Talk) -> None:
     status, _, text = client.refused("POST", NETWORKS, {"network": {"nmae": "x"}})
     assert (status, text) == (400, "Unrecognized attribute(s) 'nmae'; did you mean name?")

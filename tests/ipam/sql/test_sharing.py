@@ -72,3 +72,21 @@ def test_new_pools_are_written_unless_a_subnet_with_that_cidr_is_joined(
     ipam.allocate("s", requests.SpecificAddress("10.0.0.200"), owner=OTHER, key="k")
     describe(database, changed, join=join)
     assert ipam.subnets() == (before if join else [changed])
+
+
+def test_missing_allocations_are_written_but_those_that_another_owner_has_got_since_the_survey_are_returned(
+    ipam: driver.Driver, database: engines.Database
+) -> None:
+    missing = [records.Allocation("s", f"10.0.0.{number}", OWN, f"nic{number}") for number in (11, 12)]
+    surplus = records.Allocation("s", "10.0.0.14", f"{MARK}gone", "k")
+    ipam.allocate("s", requests.SpecificAddress(surplus.address), owner=surplus.owner, key=surplus.key)
+    for number in (12, 13):
+        ipam.allocate("s", requests.SpecificAddress(f"10.0.0.{number}"), owner=OTHER, key=f"k{number}")
+    part = sharing.Part(missing=missing, surplus=[surplus])
+    lost = database.change(lambda db: sharing.settle(db, "s", part, mark=MARK))
+    assert lost == [records.Allocation("s", "10.0.0.12", OTHER, "k12")]
+    assert {each.address: each.owner for each in ipam.allocations("s")} == {
+        "10.0.0.11": OWN,
+        "10.0.0.12": OTHER,
+        "10.0.0.13": OTHER,
+    }

@@ -121,6 +121,12 @@ def test_two_instances_can_swap_their_addresses_in_one_transaction() -> None:
     assert after.addresses["net", "10.0.0.1"].instance == "i2"
 
 
+@pytest.mark.parametrize("name", ["p", "a-b-c-d-e", "x" * 36, "00000000-0000-4000-8000-00000000000x1"])
+def test_ports_are_found_by_a_name_whatever_it_looks_like_and_all_with_that_name(name: str) -> None:
+    twins = [msgspec.structs.replace(PORT, uuid=f"p{n}", name=name, mac=f"aa:00:00:00:00:0{n}", ip=()) for n in (1, 2)]
+    assert state(*twins).matching("ports", name) == {"p1": "p1", "p2": "p2"}
+
+
 BROKEN: dict[str, snapshot.Stored] = {
     "address 10.0.0.1 in network net1 is in use by instance inst1": build.vm(2, ip="10.0.0.1"),
     "address 192.0.2.1 is outside every subnet of network net1": build.vm(2, ip="192.0.2.1"),
