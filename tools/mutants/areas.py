@@ -19,10 +19,11 @@ TESTS = (
     *(f"tests/{area}" for area in AREAS),
     "tests/conformance",
     "tests/daemons",
+    "tests/golden",
     "tests/mastership",
     "tests/node/membership",
     "tests/operations",
     "tests/rpc",
     "tests/sim",
 )
-"""The tests that are traced: those of the areas, and those that use them in their own process."""
+"""The tests that are traced: those of the areas, those that use them in their own process, and the pages."""
