@@ -121,8 +121,14 @@ def test_the_secret_is_shown_once_and_stored_nowhere(lab: Lab) -> None:
     assert secret.encode() not in lab.http("bob", "GET", "/2/tokens").body
 
 
-@pytest.mark.parametrize("user", ["alice", "bob"])
-def test_a_token_that_reads_changes_nothing_whatever_its_user_may(lab: Lab, user: str) -> None:
+@pytest.mark.parametrize(
+    ("user", "refusal"),
+    [
+        ("alice", "API token ci of user alice does not allow this request"),
+        ("bob", "user bob does not have the option write, which this request requires"),
+    ],
+)
+def test_a_token_that_reads_changes_nothing_whatever_its_user_may(lab: Lab, user: str, refusal: str) -> None:
     lab.grant("user:bob", "operator", "instance:vm1")
     text = lab.token(user, extent="read")
     assert lab.bearer(text, "GET", "/2/instances/vm1").status == 200
@@ -130,10 +136,7 @@ def test_a_token_that_reads_changes_nothing_whatever_its_user_may(lab: Lab, user
     before = lab.simulated.daemons[lab.simulated.leader].store.snapshot.last_job
     for method, path in (("PUT", SHUTDOWN), ("DELETE", "/2/instances/vm1"), ("DELETE", f"/2/jobs/{before}")):
         refused = lab.bearer(text, method, path)
-        # The master is not even asked.
-        by_option = f"user {user} does not have the option write"
-        by_token = f"API token ci of user {user} does not allow this request"
-        assert (refused.status, explained(refused).startswith((by_option, by_token))) == (403, True)
+        assert (refused.status, explained(refused).partition(";")[0]) == (403, refusal), "by the front end"
     storage = "/2/nodes/node1/storage?storage_type=lvm-pv&output_fields=name"
     assert lab.bearer(text, "GET", storage).status == 403
     assert lab.bearer(text, "PUT", "/2/modify", {"max_running_jobs": 7}).status == 403

@@ -310,6 +310,7 @@ def test_a_start_that_the_queue_refuses_is_not_an_attempt(caplog: pytest.LogCapt
                 world.run(watcher.Watcher(machine, "/memory", master=master, authority="/none").run())
                 world.run(world.clock.sleep(300))
     assert len(master.jobs) == watcher.ATTEMPTS
+    assert "damaged" not in caplog.text
     assert "the queue is full" in caplog.text
 
 

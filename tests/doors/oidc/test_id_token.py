@@ -53,7 +53,16 @@ def test_each_algorithm_with_a_public_key_is_accepted(algorithm: str) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"use": "enc"}, {"alg": "RS512"}, {"kid": "other"}, {"kty": "oct", "k": "c2VjcmV0"}, {"n": "AQAB"}, {"n": 7}],
+    [
+        {"use": "enc"},
+        {"alg": "RS512"},
+        {"kid": "other"},
+        {"kty": "oct", "k": "c2VjcmV0"},
+        {"n": "AQAB"},
+        {"n": 7},
+        {"n": "*"},
+        {"n": ""},
+    ],
 )
 def test_a_key_for_something_else_is_not_used(change: dict[str, object]) -> None:
     token = jwt.encode({"alg": "RS256", "kid": "rsa"}, dict(CLAIMS), RSA, algorithms=["RS256"])
@@ -65,7 +74,8 @@ def test_a_key_for_something_else_is_not_used(change: dict[str, object]) -> None
 def test_a_short_key_does_not_count() -> None:
     with warnings.catch_warnings(action="ignore", category=jose_errors.SecurityWarning):
         short = jwk.RSAKey.generate_key(1024, {"kid": "short"})
-    assert id_token.keys([{**short.as_dict(private=False)}]) == []
+    long_enough = {**RSA.as_dict(private=False)}
+    assert [key.kid for key in id_token.keys([{**short.as_dict(private=False)}, long_enough])] == [RSA.kid]
 
 
 def test_of_very_many_keys_the_first_are_read() -> None:
