@@ -43,8 +43,14 @@ class Client:
         self._received = b""
 
     def receive(self) -> bytes | None:
-        """Receive a part of an answer; return the body when the answer is complete. A status of 300 or above raises."""
-        self._received += self.socket.recv(1 << 20)
+        """Receive a part of an answer; return the body when the answer is complete.
+
+        A status of 300 or above raises, and so does a server that has closed the connection.
+        """
+        data = self.socket.recv(1 << 20)
+        if not data:
+            raise RuntimeError("the server has closed the connection without an answer")
+        self._received += data
         head, _, content = self._received.partition(b"\r\n\r\n")
         if b"\r\n\r\n" not in self._received or len(content) < _length(head):
             return None
