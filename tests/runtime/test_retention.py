@@ -77,6 +77,13 @@ class JobArchive:
         keep = retention.Retention(size=jobs * BLOCKS * retention.BLOCK)
         return await self.archive.trim(keep, most=most, ends=ends)
 
+    async def exchange_two(self) -> None:
+        """Add jobs 25 and 26 to the first 25, and see that the two oldest go when only 25 may stay."""
+        for number in (25, 26):
+            await self.add(number)
+        assert await self.trim(25) == 2
+        assert self.jobs() == [*range(2, 27)]
+
     async def settle(self) -> None:
         await self._world.clock.sleep(10 * retention.SETTLED_SECONDS)
 
@@ -145,10 +152,7 @@ def test_jobs_that_are_added_to_a_folder_whose_size_is_known_count(job_archive: 
         await job_archive.settle()
         assert await job_archive.trim(25) == 0
         assert await job_archive.trim(25) == 0
-        for number in (25, 26):
-            await job_archive.add(number)
-        assert await job_archive.trim(25) == 2
-        assert job_archive.jobs() == [*range(2, 27)]
+        await job_archive.exchange_two()
 
     run(job_archive, scenario())
 
@@ -168,10 +172,7 @@ def test_jobs_that_are_added_after_a_folder_was_read_count_though_its_time_is_th
 
     async def scenario() -> None:
         assert await job_archive.trim(25) == 0
-        for number in (25, 26):
-            await job_archive.add(number)
-        assert await job_archive.trim(25) == 2
-        assert job_archive.jobs() == [*range(2, 27)]
+        await job_archive.exchange_two()
 
     run(job_archive, scenario())
 

@@ -600,9 +600,7 @@ def test_without_a_provider_there_is_no_such_log_in(sign_on: SignOnCluster) -> N
         assert (answer.status, msgspec.json.decode(answer.body)["message"]) == (404, "Not Found")
 
 
-def test_used_log_ins_are_forgotten_when_their_time_is_over(
-    sign_on: SignOnCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_used_log_ins_the_newest_are_remembered(sign_on: SignOnCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login, "MAX_USED", 2)
     queries = []
     for _ in range(3):

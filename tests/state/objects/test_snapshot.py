@@ -122,9 +122,11 @@ def test_two_instances_can_swap_their_addresses_in_one_transaction() -> None:
 
 
 @pytest.mark.parametrize("name", ["p", "a-b-c-d-e", "x" * 36, "00000000-0000-4000-8000-00000000000x1"])
-def test_ports_are_found_by_a_name_whatever_it_looks_like_and_all_with_that_name(name: str) -> None:
+def test_all_ports_with_a_name_are_found_by_it_unless_it_has_the_form_of_a_uuid(name: str) -> None:
     twins = [msgspec.structs.replace(PORT, uuid=f"p{n}", name=name, mac=f"aa:00:00:00:00:0{n}", ip=()) for n in (1, 2)]
     assert state(*twins).matching("ports", name) == {"p1": "p1", "p2": "p2"}
+    uuid = "00000000-0000-4000-8000-000000000001"
+    assert state(msgspec.structs.replace(PORT, name=uuid)).matching("ports", uuid) == {}
 
 
 BROKEN: dict[str, snapshot.Stored] = {
