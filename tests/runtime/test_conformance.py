@@ -342,6 +342,32 @@ def test_an_append_file_knows_whether_its_path_leads_to_it(drive: Drive) -> None
     drive(check)
 
 
+def test_what_follows_an_append_is_written_after_it_and_only_if_that_is_in_place(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk, (first, second) = runtime.disk, (f"{folder}/first", f"{folder}/second")
+        file, follower = await disk.append_file(first), await disk.append_file(second)
+        follow_up = interface.FollowUp(follower, b"b")
+        assert await file.append_with(b"a", first, follow_up)
+        assert await file.append_with(b"a", first, follow_up)
+        assert (disk.read(first), disk.read(second)) == (b"aa", b"bb")
+        await disk.rename({first: f"{folder}/moved"})
+        assert not await file.append_with(b"a", first, follow_up)
+        await disk.write(first, b"")
+        assert not await file.append_with(b"a", first, follow_up)
+        assert (disk.read(f"{folder}/moved"), disk.read(second)) == (b"aaaa", b"bb")
+        follower.close()
+        assert not await file.append_with(b"a", f"{folder}/moved", follow_up)
+        assert (disk.read(f"{folder}/moved"), disk.read(second)) == (b"aaaaa", b"bb")
+        follower = await disk.append_file(second)
+        file.close()
+        with pytest.raises((OSError, RuntimeError)):
+            await file.append_with(b"a", f"{folder}/moved", interface.FollowUp(follower, b"b"))
+        follower.close()
+        assert (disk.read(f"{folder}/moved"), disk.read(second)) == (b"aaaaa", b"bb")
+
+    drive(check)
+
+
 def test_appends_at_the_same_time_keep_their_order(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         file = await runtime.disk.append_file(f"{folder}/journal")

@@ -1,5 +1,6 @@
 """The end mark: the highest position counts, also after a crash, and the checkpoint follows changes of members."""
 
+import errno
 import re
 import zlib
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from tests.state import build
 from gantry import errors
 from gantry.lib_files import journal_end
 from gantry.runtime import simulated
+from gantry.runtime.simulated import opened
 from gantry.state.files import checkpoint
 from gantry.state.journal import end_mark, journal
 from gantry.state.objects import snapshot
@@ -98,6 +100,61 @@ def test_a_mark_that_cannot_be_written_fails_no_change(
     machine.disk.broken = {}
     build.on(world, machine, store.commit(build.put(build.vm(3)), build.CAUSE))
     assert end_mark.read(machine.disk, PATH) == end_mark.at(store.position, store.durable.last_job)
+
+
+def test_a_mark_that_cannot_follow_its_frame_is_written_before_the_change_is_acknowledged(
+    world: simulated.World, machine: simulated.SimulatedRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = build.new_store(world, machine)
+    build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+    torn: list[bytes] = []
+
+    def tear(file: opened.AppendFile, data: bytes) -> None:
+        torn.append(data)
+        file._node.content += data[:10]
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opened.AppendFile, "append_here", tear)
+        build.on(world, machine, store.commit(build.put(build.vm(2)), build.CAUSE))
+    assert torn == [machine.disk.stable(PATH)]
+    assert end_mark.read(machine.disk, PATH) == end_mark.at(store.position, store.durable.last_job)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("how", ["removed", "not written"])
+def test_the_mark_is_never_ahead_of_the_journal(
+    world: simulated.World, machine: simulated.SimulatedRuntime, how: str
+) -> None:
+    store = build.new_store(world, machine)
+    build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+    reached = store.position
+    with pytest.MonkeyPatch.context() as patch:
+        if how == "removed":
+            build.on(world, machine, machine.disk.remove(build.sections(machine)[-1]))
+        else:
+            patch.setattr(machine.disk, "fail_write", 1.0)
+        with pytest.raises(errors.StorageError):
+            build.on(world, machine, store.commit(build.put(build.vm(2)), build.CAUSE))
+    assert end_mark.read(machine.disk, PATH) == end_mark.at(reached, store.durable.last_job)
+
+
+def test_a_power_loss_between_a_frame_and_its_mark_leaves_a_state_that_opens() -> None:
+    behind = 0
+    for step in range(40):
+        with simulated.World(seed=step) as world:
+            machine = world.machine("one")
+            store = build.new_store(world, machine)
+            build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+            before = end_mark.read(machine.disk, PATH)
+            committing = machine.spawn(store.commit(build.put(build.vm(2)), build.CAUSE))
+            world.run(world.clock.sleep(step / 10_000))
+            is_acknowledged = committing.done()
+            world.crash("one")
+            is_kept = "i2" in build.opened(world, machine).snapshot.instances
+            assert is_kept or not is_acknowledged
+            behind += is_kept and end_mark.read(machine.disk, PATH) == before
+    assert behind
 
 
 def test_the_file_stays_small(

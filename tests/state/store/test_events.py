@@ -98,7 +98,7 @@ def test_who_follows_hears_of_a_change_when_it_is_safe_and_not_before(monkeypatc
         store_with_events = StoreWithEvents(world)
         assert store_with_events.after(1, timeout=5) == []
 
-        async def fail(line: bytes) -> None:
+        async def fail(line: bytes, follow_up: object) -> None:
             raise OSError(28, "No space left on device")
 
         async def follow() -> list[events.Event]:

@@ -17,7 +17,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gantry.runtime import interface
 
@@ -172,7 +172,7 @@ class AppendFile:
         self._descriptor = descriptor
         # A write syncs only its own data, not data that a former process may have left unsynced.
         self._has_unsynced_past = True
-        self._last: concurrent.futures.Future[None] | None = None
+        self._last: concurrent.futures.Future[Any] | None = None
         if self._idle_threads:
             self._thread = self._idle_threads.pop()
         else:
@@ -192,10 +192,26 @@ class AppendFile:
 
     async def append(self, data: bytes) -> None:
         """Write ``data`` at the end and sync it, in one call to the thread."""
-        self._last = self._thread.submit(self._append, data)
+        self._last = self._thread.submit(self.append_here, data)
         await asyncio.wrap_future(self._last)
 
-    def _append(self, data: bytes) -> None:
+    async def append_with(self, data: bytes, path: str, follow_up: interface.FollowUp) -> bool:
+        """Append here, then to a second file if ``path`` leads to this one, in one call to the thread."""
+        self._last = future = self._thread.submit(self._append_with, data, path, follow_up)
+        return await asyncio.wrap_future(future)
+
+    def _append_with(self, data: bytes, path: str, follow_up: interface.FollowUp) -> bool:
+        self.append_here(data)
+        try:
+            if not self.is_at(path):
+                return False
+            follow_up.file.append_here(follow_up.data)
+        except OSError:
+            return False
+        return True
+
+    def append_here(self, data: bytes) -> None:
+        """Write ``data`` at the end and sync it, in the thread of the caller."""
         _write_all(self._descriptor, data)
         if self._has_unsynced_past:
             os.fdatasync(self._descriptor)

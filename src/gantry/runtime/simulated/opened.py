@@ -3,6 +3,7 @@
 import errno
 from typing import Protocol
 
+from gantry.runtime import interface
 from gantry.runtime.simulated import boot, clock, files
 
 
@@ -65,6 +66,28 @@ class AppendFile:
 
     async def append(self, data: bytes) -> None:
         """Write ``data`` at the end and sync it; a full or failing disk writes a part of it."""
+        self._write(data)
+        await self._disk.work()
+        self._sync()
+
+    async def append_with(self, data: bytes, path: str, follow_up: interface.FollowUp) -> bool:
+        """Append here, then to a second file if ``path`` leads to this one; a crash may come between the two."""
+        await self.append(data)
+        await self._disk.work()
+        try:
+            if not self.is_at(path):
+                return False
+            follow_up.file.append_here(follow_up.data)
+        except OSError:
+            return False
+        return True
+
+    def append_here(self, data: bytes) -> None:
+        """Write ``data`` at the end and sync it, in no time."""
+        self._write(data)
+        self._sync()
+
+    def _write(self, data: bytes) -> None:
         self._check()
         writable = self._disk.writable(len(data))
         fails = self._disk.fails(self._disk.fail_write)
@@ -72,8 +95,6 @@ class AppendFile:
         self._node.mtime = self._disk.clock.now()
         if fails or writable < len(data):
             raise files.error(errno.EIO if fails else errno.ENOSPC, self._path)
-        await self._disk.work()
-        self._sync()
 
     async def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes; if the sync fails, the file keeps its length."""

@@ -4,6 +4,9 @@
 journal is never behind the mark; a journal that is behind has lost its tail, which the journal alone cannot show. A
 mark that is behind the journal is normal: the daemon was killed between the two, or the mark could not be written.
 
+A master without candidates writes mark and frame in one call to the journal's thread (``follow_up``). With candidates
+the mark is written while they get the frame.
+
 The file is replaced at the first write of each daemon and when it has grown.
 """
 
@@ -27,6 +30,24 @@ class EndMark:
         self._file: interface.AppendFile | None = None
         self._turn = asyncio.Lock()
         self._failing = False
+        self._last: journal_end.Mark | None = None
+
+    def follow_up(self, mark: journal_end.Mark) -> interface.FollowUp | None:
+        """Return the mark for the journal to write after a frame; None if the file has to be replaced."""
+        if self._file is None or self._file.size >= journal_end.SIZE:
+            return None
+        return interface.FollowUp(self._file, journal_end.encode(mark))
+
+    def followed(self, mark: journal_end.Mark, *, is_written: bool) -> None:
+        """Note what has become of the last follow-up; if it has failed, ``write`` replaces the file."""
+        if is_written:
+            self._last = mark
+        else:
+            self.close()
+
+    def has(self, mark: journal_end.Mark) -> bool:
+        """Return whether the mark is the last one that was written."""
+        return self._last == mark
 
     async def write(self, mark: journal_end.Mark) -> None:
         """Return when the mark is on stable storage; a failure is logged, and the next call replaces the file.
@@ -37,7 +58,7 @@ class EndMark:
         async with self._turn:
             try:
                 await self._write(journal_end.encode(mark))
-                self._failing = False
+                self._last, self._failing = mark, False
             except OSError as error:
                 self.close()
                 if not self._failing:

@@ -126,9 +126,10 @@ class Journal:
         file = await disk.append_file(path)
         return cls(disk, folder, path=path, file=file)
 
-    async def append(self, line: bytes) -> None:
+    async def append(self, line: bytes, follow_up: interface.FollowUp | None = None) -> bool:
         """Write a frame and return when it is on stable storage; raises OSError when it is not.
 
+        Return whether ``follow_up`` has been appended after it.
         After an error the journal is as before; if even cutting it back failed, the next call tries that first. It is
         an error, too, if somebody has removed the section or put another file in its place: what it has is lost when
         the daemon ends.
@@ -136,8 +137,12 @@ class Journal:
         await self._repair()
         self._dirty = True
         try:
-            await self._file.append(line)
-            if not self.is_in_place():
+            if follow_up is None:
+                await self._file.append(line)
+                is_followed = False
+            else:
+                is_followed = await self._file.append_with(line, self.path, follow_up)
+            if not is_followed and not self.is_in_place():
                 raise OSError(errno.ENOENT, "it was removed or replaced while the daemon runs")
         except OSError:
             try:
@@ -147,6 +152,7 @@ class Journal:
             raise
         self._dirty = False
         self.written += len(line)
+        return is_followed
 
     def is_in_place(self) -> bool:
         """Return whether the current section is still the file to which frames are written."""

@@ -24,7 +24,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from gantry import errors
-from gantry.lib_files import frame
+from gantry.lib_files import frame, journal_end
 from gantry.model import job, retention
 from gantry.runtime import interface, measures, paths
 from gantry.state.candidates import candidate, copies, replication
@@ -44,7 +44,8 @@ WRITES = measures.Measure(
     "gantry_journal_write_duration_seconds",
     measures.Kind.DURATION,
     (),
-    "Writes of a frame of changes to the journal of this machine, until it is on stable storage.",
+    "Writes of a frame of changes to the journal of this machine, until it is on stable storage. Without master "
+    "candidates, this includes its line in journal-end.",
 )
 RECORDS = measures.Measure("gantry_journal_records", measures.Kind.COUNTER, (), "Changes in these frames.")
 COPYING = measures.Measure(
@@ -372,27 +373,24 @@ class Store:
             self._fail_all(errors.StorageError, "the state was closed before the change was stored", hint="")
 
     async def _write(self) -> None:
-        ours, position, size = self._writing, self._position, 0
+        ours, end, size = self._writing, self._position, 0
         try:
             is_acknowledged = False
             while not is_acknowledged:
-                line = await self._send(position)
-                if line is None:
+                sent = await self._send(end)
+                if sent is None:
                     return
-                if line:
-                    position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
-                size += len(line)
-                mark = end_mark.at(position, ours.last.last_job)
+                end, length = sent
+                size += length
                 with self._counts.timed(COPYING):
-                    copied = self._candidates.acknowledged()
-                    is_acknowledged, _ = await asyncio.gather(copied, self._end_mark.write(mark))
+                    is_acknowledged = await self._confirm(end_mark.at(end, ours.last.last_job))
         except (errors.WrongStateError, errors.NotMasterError) as error:
             # The frame is in the journal here: it is valid again if this node is confirmed again.
             self._unsettled = True
             message = f"it is not known yet whether the change is valid: {error.message}"
             self._take_back(errors.ExecutionError, message, hint=error.hint)
             return
-        self._durable, self._position, self._unsettled = ours.last, position, False
+        self._durable, self._position, self._unsettled = ours.last, end, False
         self.checkpointer.count(len(ours.records), size)
         self._files.mark(ours.due)
         self.checkpointer.growth.members_changed |= any(
@@ -404,17 +402,29 @@ class Store:
         ours.succeed()
         self._writing = group.Group()
 
-    async def _send(self, end: journal.Position) -> bytes | None:
-        """Write what has gathered as the frame after ``end``, send it and return it; None if nothing is left to send.
+    async def _confirm(self, mark: journal_end.Mark) -> bool:
+        """Do what ``Candidates.acknowledged`` does for a frame that was sent, and write the mark of its end."""
+        if self._end_mark.has(mark):
+            return await self._candidates.acknowledged()
+        is_acknowledged, _ = await asyncio.gather(self._candidates.acknowledged(), self._end_mark.write(mark))
+        return is_acknowledged
 
-        If a frame after another one cannot be written, only that one is undone, and an empty text is returned.
+    async def _send(self, end: journal.Position) -> tuple[journal.Position, int] | None:
+        """Write what has gathered as the frame after ``end`` and send it; None if nothing is left to send.
+
+        Return its end and its length; without candidates its end mark has been written too, if possible. If a frame
+        after another one cannot be written, only that one is undone, and ``end`` and 0 are returned.
         """
         ours = self._writing
         more, self._appending, self._gathering = self._gathering, self._gathering, group.Group()
         line = frame.pack(end.digest, more.records)
+        position = journal.Position(more.last.serial, frame.digest(line), more.epoch)
+        mark = end_mark.at(position, more.last.last_job)
+        # With candidates, a mark after the frame would only delay what is sent to them.
+        follow_up = None if self._candidates.targets() else self._end_mark.follow_up(mark)
         try:
             with self._counts.timed(WRITES):
-                await self._journal.append(line)
+                is_written = await self._journal.append(line, follow_up)
         except OSError as error:
             message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was undone"
             logger.error("%s", message)
@@ -430,14 +440,15 @@ class Store:
                 failed.fail(errors.StorageError, message, hint=hint)
             self._appending, self._gathering = group.Group(), group.Group()
             self._move(ours.last, ())
-            return b""
+            return end, 0
         self._counts.count(RECORDS, amount=len(more.records))
         ours.extend(more)
         self._appending = group.Group()
         # Not earlier: a change that is undone here must not stay on a candidate, which may become the master.
-        position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
         self._candidates.publish(line, position, begins_section=self._journal.written == len(line))
-        return line
+        if follow_up is not None:
+            self._end_mark.followed(mark, is_written=is_written)
+        return position, len(line)
 
     def _take_back(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
         """Return to the durable state: later changes may depend on the failed one."""
