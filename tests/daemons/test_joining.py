@@ -15,7 +15,7 @@ from tests.node import samples
 from gantry import errors, security
 from gantry.daemons import joining
 from gantry.rpc import calls, exchange, targets
-from gantry.runtime import http_interface, interface, paths
+from gantry.runtime import file_interface, http_interface, interface, paths
 
 TOKEN = "5" * 48
 SECRET_HASH = security.invitation.hash_of(TOKEN)
@@ -47,7 +47,7 @@ class JoiningMachine:
 
     runtime: interface.Runtime
     folders: paths.Paths
-    daemon: interface.FileLock
+    daemon: file_interface.FileLock
     lines: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

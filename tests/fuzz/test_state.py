@@ -14,7 +14,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.lib_files import queue as queue_file
-from gantry.runtime import interface, simulated
+from gantry.runtime import file_interface, interface, simulated
 from gantry.state.files import checkpoint, jobfiles
 from gantry.state.journal import history, journal, record
 from gantry.state.objects import snapshot
@@ -42,8 +42,8 @@ class Files:
             raise FileNotFoundError(2, "No such file or directory", path)
         return self.contents[path]
 
-    def status(self, path: str) -> interface.FileStatus:
-        return interface.FileStatus(size=len(self.read(path)), mtime=0.0, mode=0o640, is_directory=False)
+    def status(self, path: str) -> file_interface.FileStatus:
+        return file_interface.FileStatus(size=len(self.read(path)), mtime=0.0, mode=0o640, is_directory=False)
 
 
 def reading(contents: Mapping[str, bytes]) -> interface.Disk:

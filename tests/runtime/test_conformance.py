@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gantry.runtime import interface
+from gantry.runtime import file_interface, interface
 
 Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
 
@@ -346,7 +346,7 @@ def test_what_follows_an_append_is_written_after_it_and_only_if_that_is_in_place
     async def check(runtime: interface.Runtime, folder: str) -> None:
         disk, (first, second) = runtime.disk, (f"{folder}/first", f"{folder}/second")
         file, follower = await disk.append_file(first), await disk.append_file(second)
-        follow_up = interface.FollowUp(follower, b"b")
+        follow_up = file_interface.FollowUp(follower, b"b")
         assert await file.append_with(b"a", first, follow_up)
         assert await file.append_with(b"a", first, follow_up)
         assert (disk.read(first), disk.read(second)) == (b"aa", b"bb")
@@ -361,7 +361,7 @@ def test_what_follows_an_append_is_written_after_it_and_only_if_that_is_in_place
         follower = await disk.append_file(second)
         file.close()
         with pytest.raises((OSError, RuntimeError)):
-            await file.append_with(b"a", f"{folder}/moved", interface.FollowUp(follower, b"b"))
+            await file.append_with(b"a", f"{folder}/moved", file_interface.FollowUp(follower, b"b"))
         follower.close()
         assert (disk.read(f"{folder}/moved"), disk.read(second)) == (b"aaaaa", b"bb")
 

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterator
 
 import pytest
 
-from gantry.runtime import interface, retention, simulated
+from gantry.runtime import file_interface, retention, simulated
 
 FILES = [retention.File(f"/{number}", 10, 100.0 * number) for number in range(6)]
 
@@ -163,7 +163,7 @@ def test_jobs_that_are_added_after_a_folder_was_read_count_though_its_time_is_th
     disk = job_archive.runtime.disk
     status = disk.status
 
-    def coarse(path: str) -> interface.FileStatus:
+    def coarse(path: str) -> file_interface.FileStatus:
         """Return a status with the time in whole seconds, as some file systems have it."""
         exact = status(path)
         return dataclasses.replace(exact, mtime=exact.mtime // 1)
@@ -248,7 +248,7 @@ def test_only_folders_that_have_changed_are_read_for_the_size(
     disk = job_archive.runtime.disk
     status = disk.status
 
-    def look(path: str) -> interface.FileStatus:
+    def look(path: str) -> file_interface.FileStatus:
         looked.append(path.removeprefix(f"{ARCHIVE}/"))
         return status(path)
 

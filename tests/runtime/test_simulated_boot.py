@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gantry.runtime import bytestream, commands, http_interface, interface
+from gantry.runtime import bytestream, commands, file_interface, http_interface
 from gantry.runtime.simulated import SimulatedRuntime, World, processes
 
 
@@ -16,7 +16,7 @@ class Opened:
     """What a daemon has opened before its machine ends."""
 
     runtime: SimulatedRuntime
-    file: interface.AppendFile
+    file: file_interface.AppendFile
     writer: bytestream.Writer
     entrance: bytestream.Entrance
     other_entrance: bytestream.Entrance

@@ -4,7 +4,8 @@ A daemon receives a Runtime when it starts and passes it down; nothing above thi
 file system, sockets or processes in another way. Methods that may take time are ``async``; those that only read
 something small and local are not. Paths are absolute, and strings.
 
-``bytestream`` (UNIX sockets), ``http_interface`` and ``commands`` (programs and bulk streams) are parts of it.
+``bytestream`` (UNIX sockets), ``file_interface``, ``http_interface`` and ``commands`` (programs and bulk streams) are
+parts of it.
 
 Errors: the file system raises OSError (FileNotFoundError, and errno ENOSPC for a full disk, among them); the network
 raises OSError or TimeoutError. The layers above turn them into the errors of ``gantry.errors``.
@@ -12,10 +13,9 @@ raises OSError or TimeoutError. The layers above turn them into the errors of ``
 
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from gantry.runtime import bytestream, commands, http_interface, limits
+from gantry.runtime import bytestream, commands, file_interface, http_interface, limits
 
 T = TypeVar("T")
 
@@ -52,97 +52,6 @@ class Randomness(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class FileStatus:
-    """A file's size in bytes, time of its last change in seconds since the epoch, and permission bits.
-
-    ``identity`` is the same for all names (hard links) of a file, ``links`` is their number.
-    """
-
-    size: int
-    mtime: float
-    mode: int
-    is_directory: bool
-    links: int = 1
-    identity: tuple[int, int] = (0, 0)
-
-
-class AppendFile(Protocol):
-    """A file that only grows, except that it is truncated after a failed write: for the journal."""
-
-    @property
-    def size(self) -> int:
-        """Return the length in bytes, including data that is not synced yet."""
-        ...
-
-    def is_at(self, path: str) -> bool:
-        """Return whether ``path`` still leads to this file: nobody has replaced or removed it."""
-        ...
-
-    async def append(self, data: bytes) -> None:
-        """Write ``data`` at the end, and return when it is on stable storage; OSError if that fails.
-
-        After an error the end of the file is undefined: ``truncate`` to the last good length.
-        """
-        ...
-
-    async def append_with(self, data: bytes, path: str, follow_up: "FollowUp") -> bool:
-        """Do what ``append`` does, then append ``follow_up`` too if ``path`` leads to this file.
-
-        Return whether that is on stable storage as well; if not, the end of its file is undefined. The two writes are
-        one call for a caller, and take less time than two calls.
-        """
-        ...
-
-    def append_here(self, data: bytes) -> None:
-        """Write and sync ``data`` as ``append`` does, but block the thread that calls: for ``append_with``."""
-        ...
-
-    async def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes; this is on stable storage on return."""
-        ...
-
-    def close(self) -> None:
-        """Close the file; nothing is written after this."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FollowUp:
-    """What is appended to a second file when the first one has its data: the second is never ahead of the first."""
-
-    file: AppendFile
-    data: bytes
-
-
-class FileSystem(Protocol):
-    """An open file system: it reports every write that has failed since, even if that was reported elsewhere too.
-
-    The kernel reports a failure once to each process that had the file system open, otherwise to the first that opens
-    it later. So a caller that writes with ``sync=False`` opens the file system first; otherwise the failure may be
-    reported to another caller of ``Disk.sync`` only.
-    """
-
-    async def sync(self) -> None:
-        """Do what ``Disk.sync`` does; OSError if that fails or a write has failed since the previous call.
-
-        After an error, rewrite everything that was written since the previous call: a later sync leaves it out.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the file system; a second call does nothing."""
-        ...
-
-
-class FileLock(Protocol):
-    """An exclusive lock on a file, held until ``release`` or the end of the process."""
-
-    def release(self) -> None:
-        """Release the lock."""
-        ...
-
-
 class Disk(Protocol):
     """The file system."""
 
@@ -154,7 +63,7 @@ class Disk(Protocol):
         """Return whether there is a file or directory at ``path``."""
         ...
 
-    def status(self, path: str) -> FileStatus:
+    def status(self, path: str) -> file_interface.FileStatus:
         """Return the status of the file at ``path``."""
         ...
 
@@ -193,11 +102,11 @@ class Disk(Protocol):
         """
         ...
 
-    def file_system(self, path: str) -> FileSystem:
+    def file_system(self, path: str) -> file_interface.FileSystem:
         """Open the file system of ``path``."""
         ...
 
-    async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
+    async def append_file(self, path: str, *, mode: int = 0o640) -> file_interface.AppendFile:
         """Open a file for appending; create it if missing, with its directory entry on stable storage."""
         ...
 
@@ -229,7 +138,7 @@ class Disk(Protocol):
         """Return free and total bytes of the file system that holds ``path``."""
         ...
 
-    def lock(self, path: str) -> FileLock:
+    def lock(self, path: str) -> file_interface.FileLock:
         """Lock a file exclusively, creating it if missing; BlockingIOError if another process holds the lock."""
         ...
 

@@ -15,7 +15,7 @@ from gantry import errors
 from gantry.lib_files import frame
 from gantry.node.membership import replica_contents
 from gantry.rpc import calls
-from gantry.runtime import interface, simulated
+from gantry.runtime import file_interface, simulated
 from gantry.state.start import recovery
 from gantry.state.store import transaction
 
@@ -394,7 +394,7 @@ def test_a_section_stays_open_from_frame_to_frame(pair: Pair, monkeypatch: pytes
     pair.replicated(2)
     opened, append_file = list[str](), pair.node.disk.append_file
 
-    async def count(path: str, *, mode: int = 0o640) -> interface.AppendFile:
+    async def count(path: str, *, mode: int = 0o640) -> file_interface.AppendFile:
         opened.append(path)
         return await append_file(path, mode=mode)
 

@@ -25,7 +25,7 @@ from gantry import errors
 from gantry.kubernetes.api import schema
 from gantry.kubernetes.apiserver import metadata, resources, status_errors, watch_cache
 from gantry.lib_files import frame
-from gantry.runtime import interface
+from gantry.runtime import file_interface, interface
 from gantry.state.journal import journal
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Store:
         self._last_version = 0
         self._size = 0
         self._digest = frame.GENESIS
-        self._lock: interface.FileLock | None = None
+        self._lock: file_interface.FileLock | None = None
         self._journal: journal.Journal | None = None
         self._writer: asyncio.Task[None] | None = None
         self.version = 0

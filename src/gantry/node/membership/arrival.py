@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from gantry import errors
 from gantry.node.membership import frames, kept_copies, queue_files
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import file_interface, interface, paths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Arrival:
         self._progress: _Progress | None = None
         # Open while a checkpoint arrives, so that its ``sync`` reports every failed write, also one that another
         # process has been notified of.
-        self._file_system: interface.FileSystem | None = None
+        self._file_system: file_interface.FileSystem | None = None
 
     @property
     def active(self) -> bool:

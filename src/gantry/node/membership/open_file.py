@@ -3,7 +3,7 @@
 The first append after a file was opened costs a second sync, for what an earlier process may have left unsynced.
 """
 
-from gantry.runtime import interface
+from gantry.runtime import file_interface, interface
 
 
 class OpenFile:
@@ -11,9 +11,9 @@ class OpenFile:
 
     def __init__(self, disk: interface.Disk) -> None:
         self._disk = disk
-        self._file: interface.AppendFile | None = None
+        self._file: file_interface.AppendFile | None = None
 
-    async def at(self, path: str) -> interface.AppendFile:
+    async def at(self, path: str) -> file_interface.AppendFile:
         """Return the file at ``path``, opened unless it is the open one; it is created if missing."""
         if self._file is None or not self._file.is_at(path):
             self.close()

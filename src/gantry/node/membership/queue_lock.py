@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from gantry import errors
-from gantry.runtime import interface, paths
+from gantry.runtime import file_interface, interface, paths
 
 
 class QueueLock:
@@ -17,7 +17,7 @@ class QueueLock:
         self._disk = runtime.disk
         self._runtime = runtime
         self._folder = folders.queue
-        self._lock: interface.FileLock | None = None
+        self._lock: file_interface.FileLock | None = None
         self._users = 0
 
     @contextlib.contextmanager

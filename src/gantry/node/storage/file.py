@@ -22,7 +22,7 @@ import msgspec
 from gantry import errors
 from gantry.node.storage import programs, qcow2_export
 from gantry.rpc import calls
-from gantry.runtime import interface
+from gantry.runtime import file_interface, interface
 
 MIB = programs.MIB
 UTILITIES = "qemu-utils"
@@ -328,7 +328,7 @@ def files(disk: interface.Disk, root: str) -> tuple[calls.DiskFile, ...]:
     return tuple(sorted(listed, key=lambda each: each.path))
 
 
-def _statuses(disk: interface.Disk, root: str) -> Iterator[tuple[str, interface.FileStatus]]:
+def _statuses(disk: interface.Disk, root: str) -> Iterator[tuple[str, file_interface.FileStatus]]:
     """Yield what lies where the disks of a storage do; a link has the status of the file to which it leads."""
     for folder in (f"{root}/{name}" for name in disk.names(root)):
         if disk.exists(folder) and disk.status(folder).is_directory:

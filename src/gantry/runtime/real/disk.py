@@ -19,7 +19,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from gantry.runtime import interface
+from gantry.runtime import file_interface
 
 MODE = 0o640
 
@@ -195,20 +195,14 @@ class AppendFile:
         self._last = self._thread.submit(self.append_here, data)
         await asyncio.wrap_future(self._last)
 
-    async def append_with(self, data: bytes, path: str, follow_up: interface.FollowUp) -> bool:
+    async def append_with(self, data: bytes, path: str, follow_up: file_interface.FollowUp) -> bool:
         """Append here, then to a second file if ``path`` leads to this one, in one call to the thread."""
         self._last = future = self._thread.submit(self._append_with, data, path, follow_up)
         return await asyncio.wrap_future(future)
 
-    def _append_with(self, data: bytes, path: str, follow_up: interface.FollowUp) -> bool:
+    def _append_with(self, data: bytes, path: str, follow_up: file_interface.FollowUp) -> bool:
         self.append_here(data)
-        try:
-            if not self.is_at(path):
-                return False
-            follow_up.file.append_here(follow_up.data)
-        except OSError:
-            return False
-        return True
+        return follow_up.append_after(self, path)
 
     def append_here(self, data: bytes) -> None:
         """Write ``data`` at the end and sync it, in the thread of the caller."""
@@ -283,10 +277,10 @@ class Disk:
         """Return whether there is a file or directory at ``path``."""
         return os.path.exists(path)
 
-    def status(self, path: str) -> interface.FileStatus:
+    def status(self, path: str) -> file_interface.FileStatus:
         """Return the status of the file at ``path``."""
         status = os.stat(path)
-        return interface.FileStatus(
+        return file_interface.FileStatus(
             size=status.st_size,
             mtime=status.st_mtime,
             mode=stat.S_IMODE(status.st_mode),

@@ -13,7 +13,7 @@ import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from gantry.runtime import interface
+from gantry.runtime import file_interface
 from gantry.runtime.simulated import boot, clock, files, opened
 
 UNLIMITED_CAPACITY = 1 << 40
@@ -143,10 +143,10 @@ class Disk:
         boot.check()
         return path in self._names or path in self.generated
 
-    def status(self, path: str) -> interface.FileStatus:
+    def status(self, path: str) -> file_interface.FileStatus:
         """Return the status of the file at ``path``."""
         node = self._node(path)
-        return interface.FileStatus(node.size, node.mtime, node.mode, node.directory)
+        return file_interface.FileStatus(node.size, node.mtime, node.mode, node.directory)
 
     def names(self, path: str) -> list[str]:
         """List a directory, sorted."""

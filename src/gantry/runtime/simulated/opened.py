@@ -3,7 +3,7 @@
 import errno
 from typing import Protocol
 
-from gantry.runtime import interface
+from gantry.runtime import file_interface
 from gantry.runtime.simulated import boot, clock, files
 
 
@@ -70,17 +70,11 @@ class AppendFile:
         await self._disk.work()
         self._sync()
 
-    async def append_with(self, data: bytes, path: str, follow_up: interface.FollowUp) -> bool:
+    async def append_with(self, data: bytes, path: str, follow_up: file_interface.FollowUp) -> bool:
         """Append here, then to a second file if ``path`` leads to this one; a crash may come between the two."""
         await self.append(data)
         await self._disk.work()
-        try:
-            if not self.is_at(path):
-                return False
-            follow_up.file.append_here(follow_up.data)
-        except OSError:
-            return False
-        return True
+        return follow_up.append_after(self, path)
 
     def append_here(self, data: bytes) -> None:
         """Write ``data`` at the end and sync it, in no time."""

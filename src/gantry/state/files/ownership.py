@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from gantry import errors
-from gantry.runtime import interface, paths
+from gantry.runtime import file_interface, interface, paths
 
 TIMEOUT_SECONDS = 10.0
 """Seconds to wait for a lock that no master daemon holds."""
@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 
 
-async def take(runtime: interface.Runtime, where: paths.Paths) -> interface.FileLock:
+async def take(runtime: interface.Runtime, where: paths.Paths) -> file_interface.FileLock:
     """Take the queue's lock; raises WrongStateError that names the process which holds the lock.
 
     A master daemon holds the lock until it ends. The node daemon holds it briefly for each frame of a replica, and a

@@ -15,7 +15,7 @@ import logging
 
 from gantry import errors
 from gantry.lib_files import journal_end
-from gantry.runtime import interface
+from gantry.runtime import file_interface, interface
 from gantry.state.journal import journal
 
 logger = logging.getLogger(__name__)
@@ -27,16 +27,16 @@ class EndMark:
     def __init__(self, disk: interface.Disk, path: str) -> None:
         self._disk = disk
         self._path = path
-        self._file: interface.AppendFile | None = None
+        self._file: file_interface.AppendFile | None = None
         self._turn = asyncio.Lock()
         self._failing = False
         self._last: journal_end.Mark | None = None
 
-    def follow_up(self, mark: journal_end.Mark) -> interface.FollowUp | None:
+    def follow_up(self, mark: journal_end.Mark) -> file_interface.FollowUp | None:
         """Return the mark for the journal to write after a frame; None if the file has to be replaced."""
         if self._file is None or self._file.size >= journal_end.SIZE:
             return None
-        return interface.FollowUp(self._file, journal_end.encode(mark))
+        return file_interface.FollowUp(self._file, journal_end.encode(mark))
 
     def followed(self, mark: journal_end.Mark, *, is_written: bool) -> None:
         """Note what has become of the last follow-up; if it has failed, ``write`` replaces the file."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.lib_files import frame, journal_names
-from gantry.runtime import interface, retention
+from gantry.runtime import file_interface, interface, retention
 from gantry.state.journal import record
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Replay:
 class Journal:
     """The end of the journal, where frames are appended; ``written`` counts bytes in the current section."""
 
-    def __init__(self, disk: interface.Disk, folder: str, *, path: str, file: interface.AppendFile) -> None:
+    def __init__(self, disk: interface.Disk, folder: str, *, path: str, file: file_interface.AppendFile) -> None:
         self._disk = disk
         self._folder = folder
         self._file = file
@@ -126,10 +126,9 @@ class Journal:
         file = await disk.append_file(path)
         return cls(disk, folder, path=path, file=file)
 
-    async def append(self, line: bytes, follow_up: interface.FollowUp | None = None) -> bool:
-        """Write a frame and return when it is on stable storage; raises OSError when it is not.
+    async def append(self, line: bytes, follow_up: file_interface.FollowUp | None = None) -> bool:
+        """Write a frame, return when it is on stable storage, and whether ``follow_up`` is too; OSError if it is not.
 
-        Return whether ``follow_up`` has been appended after it.
         After an error the journal is as before; if even cutting it back failed, the next call tries that first. It is
         an error, too, if somebody has removed the section or put another file in its place: what it has is lost when
         the daemon ends.

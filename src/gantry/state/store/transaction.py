@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gantry import errors
 from gantry.lib_files import frame, journal_end
 from gantry.model import job, retention
-from gantry.runtime import interface, measures, paths
+from gantry.runtime import file_interface, interface, measures, paths
 from gantry.state.candidates import candidate, copies, replication
 from gantry.state.files import archive, jobfiles, ownership
 from gantry.state.journal import end_mark, extension, growth, journal, record
@@ -76,7 +76,7 @@ class Store:
         *,
         recovered: recovery.Recovered,
         log: journal.Journal,
-        lock: interface.FileLock,
+        lock: file_interface.FileLock,
         candidates: replication.Candidates,
         limits: Limits | None,
         counts: measures.Measures,
