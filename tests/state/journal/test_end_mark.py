@@ -1,5 +1,6 @@
 """The end mark: the highest position counts, also after a crash, and the checkpoint follows changes of members."""
 
+import asyncio
 import errno
 import re
 import zlib
@@ -120,6 +121,23 @@ def test_a_mark_that_cannot_follow_its_frame_is_written_before_the_change_is_ack
     assert torn == [machine.disk.stable(PATH)]
     assert end_mark.read(machine.disk, PATH) == end_mark.at(store.position, store.durable.last_job)
     assert not caplog.records
+
+
+def test_no_mark_follows_a_frame_while_another_mark_is_being_written(
+    world: simulated.World, machine: simulated.SimulatedRuntime
+) -> None:
+    async def check() -> None:
+        await machine.disk.make_directory(build.WHERE.lib)
+        marks = [end_mark.at(journal.Position(serial, "a" * 64, 2), 12) for serial in (1, 2, 3)]
+        writer = end_mark.EndMark(machine.disk, PATH)
+        await writer.write(marks[0])
+        writing = machine.spawn(writer.write(marks[1]))
+        await asyncio.sleep(0)
+        assert writer.follow_up(marks[2]) is None
+        await writing
+        assert writer.follow_up(marks[2]) is not None
+
+    build.on(world, machine, check())
 
 
 @pytest.mark.parametrize("how", ["removed", "not written"])

@@ -33,8 +33,9 @@ class EndMark:
         self._last: journal_end.Mark | None = None
 
     def follow_up(self, mark: journal_end.Mark) -> file_interface.FollowUp | None:
-        """Return the mark for the journal to write after a frame; None if the file has to be replaced."""
-        if self._file is None or self._file.size >= journal_end.SIZE:
+        """Return the mark for the journal to write after a frame; None if the file has to be replaced or is in use."""
+        # A write goes on when the candidates refuse its frame, and may close the file.
+        if self._turn.locked() or self._file is None or self._file.size >= journal_end.SIZE:
             return None
         return file_interface.FollowUp(self._file, journal_end.encode(mark))
 
