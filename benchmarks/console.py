@@ -123,12 +123,20 @@ class CountedPage:
         )
 
     def _ask(self, request: PageRequest) -> None:
+        try:
+            status, content = self._exchange(request)
+        except (ConnectionError, ssl.SSLEOFError):
+            # The server closes a connection that is idle, as while other pages are opened. A browser opens another.
+            self._requests.close()
+            status, content = self._exchange(request)
+        if status != 200:
+            raise RuntimeError(f"{request.method} {request.path}: {status} {content!r}")
+
+    def _exchange(self, request: PageRequest) -> tuple[int, bytes]:
         headers = {**self._headers, "Content-Type": "application/json", "Accept-Encoding": "gzip"}
         self._requests.request(request.method, request.path, request.body, headers)
         answer = self._requests.getresponse()
-        content = answer.read()
-        if answer.status != 200:
-            raise RuntimeError(f"{request.method} {request.path}: {answer.status} {content!r}")
+        return answer.status, answer.read()
 
     def _follow(self) -> None:
         """Read again what the browser read again, whenever a job has ended."""
